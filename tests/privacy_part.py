@@ -75,6 +75,8 @@ PART = (
     "sql/test_partitions.py::test_more_groups_of_a_unit_raise_the_threshold_and_more_delta_lowers_it",
     "sql/test_populations.py::test_what_may_stay_when_somebody_leaves_needs_one_population",
     "sql/test_rewrite.py::test_groups_that_are_one_here_are_an_error",
+    "sql/test_sharper.py::test_sharper_numbers_have_the_noise_of_their_price",
+    "sql/test_sharper.py::test_weights_and_scales_are_those_of_the_best_combination",
     "sql/test_sql_privacy.py::test_a_units_own_groups_show_as_seldom_as_delta_and_a_lower_threshold_fails",
     "sql/test_sql_privacy.py::test_bounds_are_found_in_noisy_numbers",
     "sql/test_sql_privacy.py::test_groups_that_a_unit_has_to_itself_show_with_the_delta_that_is_charged",

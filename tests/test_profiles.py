@@ -144,7 +144,7 @@ def test_the_price_of_an_error_is_the_least_that_keeps_it(session):
     """It grows about with the square; norms dearer than it takes were chosen once, at 100,000 times the price."""
     known = session.sql(BY_CITY.format("COUNT(*)"), epsilon=1.0).run().frame
     width = float((known["n_upper"] - known["n_lower"]).max() / 2)
-    one, half = (session.sql(BY_CITY.format("COUNT(*)"), error=width * part).plan for part in (0.8, 0.4))
+    one, half = (session.sql(BY_CITY.format("COUNT(*)"), error=width * part, fresh=True).plan for part in (0.8, 0.4))
     assert 3.9 * one.cost.units < half.cost.units < 20 * one.cost.units
     assert half.cost.epsilon < 10
     for error in width * np.geomspace(0.4, 3, 40):

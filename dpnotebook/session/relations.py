@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,7 @@ from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected import ProtectedTable
+from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 
@@ -129,6 +132,11 @@ class Relations:
             source, _ = self._public[name]
             return source.fingerprint_like(digest, source.columns, self._key)
         return None
+
+    def sample_secret(self, select: PrivateSelect) -> str:
+        """Return the secret by which rows of units are sampled, the same whenever a private aggregation is asked."""
+        told = json.dumps([list(select.tables), select.canonical], sort_keys=True)
+        return hashlib.blake2b(told.encode(), key=self._key, person=b"dpn sample", digest_size=16).hexdigest()
 
     def check_same(self, charge: Charge, statement: Statement) -> None:
         """Raise FrameChanged if a table is another than when it was charged for a statement."""

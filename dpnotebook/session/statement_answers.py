@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.laws import draw_integers
-from dpnotebook.privacy.randomness import Randomness
+from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.session.answer_frame import column_name, column_of
 from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
@@ -32,11 +33,15 @@ from dpnotebook.sql.aggregates.expected import clipped
 from dpnotebook.sql.aggregates.hidden_tail import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
-from dpnotebook.sql.aggregates.redraws import redraw
+from dpnotebook.sql.aggregates.noising import exact as exact_numbers
+from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
+from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
+from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -51,6 +56,7 @@ TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer group
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Run = Callable[[str], dict[str, NDArray[Any]]]
+Earlier = Callable[[int], Record]
 
 
 def statement_plan_to_json(
@@ -71,14 +77,16 @@ def statement_plan_to_json(
             "words": plan.title,
             "relations": [key for select in statement.selects if (key := relation_key(select)) is not None],
             "units": plan.units,
-            "alone": plan.units,
-            "actions": [],
+            "alone": plan.units if plan.without_reuse is None else plan.without_reuse.units,
+            "actions": [action.kind for action in plan.actions],
             "confidence": plan.confidence,
             "shares": list(plan.shares),
             "deltas": [str(delta) for delta in plan.deltas],
             "statement": statement_to_json(statement),
+            SAMPLES: KEPT if plan.keeps_sample else OWN,
         }
         | _known_to_json(plan)
+        | _sharper_to_json(plan.sharper)
     )
 
 
@@ -96,6 +104,14 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
         | _cuts_to_json(plan.cuts)
         | ({"clipping": told} if any(told) else {})
     )
+
+
+def _sharper_to_json(one: Sharper | None) -> dict[str, Any]:
+    """Return which release is made sharper, and what noise each of its blocks shall have."""
+    if one is None:
+        return {}
+    scales = [None if scale is None else str(scale) for scale in one.scales]
+    return {SHARPER: {"of": one.known.number, "place": one.known.place, "scales": scales}}
 
 
 def _cuts_to_json(cuts: Sequence[Mapping[int, Taken]]) -> dict[str, Any]:
@@ -129,6 +145,8 @@ def measure_statement(
     *,
     draw: Draw | None = None,
     hide: bool = True,
+    kept: Callable[[PrivateSelect], str] | None = None,
+    earlier: Earlier | None = None,
 ) -> tuple[list[Integers], dict[str, Any]]:
     """Return noisy numbers of the groups that may be shown, one array a private aggregation, and their keys and bounds.
 
@@ -148,13 +166,26 @@ def measure_statement(
         Draws the noise instead of the charge's own randomness: in tests without noise.
     hide
         Whether thresholds hide small groups; not in tests without noise.
+    kept
+        Gives the secret by which rows are sampled whenever the statement is asked; that of the charge alone if None.
+    earlier
+        Finds the release that is made sharper.
     """
     statement = recorded_statement(charge)
     numbers, told = [], []
     for i, select in enumerate(statement.selects):
         report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
+        own = kept is None or charge.plan.get(SAMPLES) != KEPT
+        secret = randomness.secret("sample", i) if own or kept is None else kept(select)
+        if SHARPER in charge.plan:
+            assert earlier is not None
+            source, record = randomness.source("noise", i), earlier(int(charge.plan[SHARPER]["of"]))
+            answer, about = _sharpened(select, charge, record, execute, draw, source, secret)
+            numbers.append(answer)
+            told.append(about)
+            continue
         units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
-        source, secret = randomness.source("noise", i), randomness.secret("sample", i)
+        source = randomness.source("noise", i)
         law = draw or partial(draw_integers, source=source)
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
@@ -226,6 +257,41 @@ def _measured(
     return drawn[shown], about
 
 
+def _sharpened(
+    select: PrivateSelect,
+    charge: Charge,
+    record: Record,
+    execute: Execute,
+    draw: Draw | None,
+    source: Source,
+    secret: str,
+) -> tuple[Integers, dict[str, Any]]:
+    """Return the numbers of a release with less noise, of the groups that it shows, and what is told of them."""
+
+    def run(query: str) -> dict[str, NDArray[Any]]:
+        return execute(query, (*select.tables, *select.public))
+
+    wanted, place = charge.plan[SHARPER], int(charge.plan[SHARPER]["place"])
+    before = record.details["selects"][place]
+    measured = Measuring.from_json(before["measuring"])
+    scales = [None if scale is None else Fraction(scale) for scale in wanted["scales"]]
+    known = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
+    found = totals(select, measured.components, run, secret)
+    places = {json.dumps(key): number for number, key in enumerate(keys_to_json(found.keys))}
+    rows = [places.get(json.dumps(key), -1) for key in before["keys"]]
+    exact = np.concatenate([exact_numbers(measured, found), np.zeros((1, measured.measured), dtype=np.int64)])[rows]
+    numbers = sharpened(measured, known, exact, scales, draw, source)
+    each = [
+        list(weights(measured.law, block.scale, scale)) for block, scale in zip(measured.blocks, scales, strict=True)
+    ]
+    kept = {part: told for part, told in before.items() if part.startswith(("cut", "lost", "moved", "kept"))}
+    return numbers, kept | {
+        "keys": before["keys"],
+        "measuring": with_scales(measured, scales).to_json(),
+        "combined": {"of": [record.number, charge.number], "weights": each},
+    }
+
+
 def _showing(planned: Measuring, hide: bool) -> Measuring:
     """Return which groups are shown; where none are hidden, every group that anybody is in."""
     return planned if hide or planned.tau is None else replace(planned, tau=1)
@@ -272,6 +338,7 @@ def reveal_statement(
     public: Callable[[], Frames],
     outer: Outer,
     notes: tuple[str, ...] = (),
+    earlier: Earlier | None = None,
 ) -> Release:
     """Return what a record answers to a statement, as if this had cost nothing.
 
@@ -287,10 +354,12 @@ def reveal_statement(
         Reads the public tables that the statement names; works out SQL over these and what was released.
     notes
         What is to be said of the groups that are left out of the record.
+    earlier
+        Finds the releases that it made sharper.
     """
     frames = [select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)]
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
-    redraw = partial(_redrawn, record, statement, frames)
+    redraw = partial(_redrawn, record, statement, frames, earlier)
     found = WorkedOut(frames[0])
     samples: Callable[[int], Mapping[str, NDArray[Any]]] = partial(_samples, redraw)
     if statement.outer is not None:
@@ -309,22 +378,47 @@ def reveal_statement(
         confidence=confidence,
         unit="",
         ordered=ordered,
-        sources=(record.number,),
+        sources=_sources(record, earlier),
         notes=(*notes, *_notes(record, statement), *_hidden(record, statement, frames), *found.notes),
         worked_out=found.measures,
         redraws=samples,
-        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer, notes),
+        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer, notes, earlier),
     )
 
 
-def _redrawn(record: Record, statement: Statement, frames: Sequence[pd.DataFrame], draws: int) -> list[Redrawn]:
+def _sources(record: Record, earlier: Earlier | None) -> tuple[int, ...]:
+    """Return the releases that an answer is combined of: its own, behind those that it made sharper."""
+    if SHARPER not in record.plan or earlier is None:
+        return (record.number,)
+    return (*_sources(earlier(int(record.plan[SHARPER]["of"])), earlier), record.number)
+
+
+def _noise(record: Record, place: int, planned: Measuring, earlier: Earlier | None, draws: int) -> Integers:
+    """Return the noise of a release drawn again, shape (draws, groups, measured); what releases share is the same."""
+    told = record.details["selects"][place]
+    salt = f"{record.number}.{place}".encode()
+    numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, planned.measured)
+    if earlier is None or "combined" not in told:
+        return redrawn(planned, numbers, draws, salt)
+    wanted = record.plan[SHARPER]
+    first, at = earlier(int(wanted["of"])), int(wanted["place"])
+    before = Measuring.from_json(first.details["selects"][at]["measuring"])
+    places = {json.dumps(key): number for number, key in enumerate(first.details["selects"][at]["keys"])}
+    rows = [places[json.dumps(key)] for key in told["keys"]]
+    noise = _noise(first, at, before, earlier, draws)[:, rows]
+    return redrawn_sharper(before, noise, planned, salt + b"/" + np.ascontiguousarray(numbers).tobytes())
+
+
+def _redrawn(
+    record: Record, statement: Statement, frames: Sequence[pd.DataFrame], earlier: Earlier | None, draws: int
+) -> list[Redrawn]:
     """Return what the releases of a statement may have been."""
     found = []
     for i, (select, frame) in enumerate(zip(statement.selects, frames, strict=True)):
         planned = Measuring.from_json(record.details["selects"][i]["measuring"])
         if draws * len(frame) * planned.measured > MOST_REDRAWN:
             raise WorkloadError(TOO_MANY)
-        drawn = redraw(planned, record.answers[i], draws, f"{record.number}.{i}".encode())
+        drawn = redraw(planned, record.answers[i], draws, noise=_noise(record, i, planned, earlier, draws))
         values = {part.name: one for part, one in zip(select.aggregates, drawn.values, strict=True)}
         found.append(Redrawn(frame, values, drawn.noise, drawn.scales, planned.noise))
     return found

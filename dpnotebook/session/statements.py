@@ -242,8 +242,12 @@ class Statements:
 
         assert isinstance(plan, StatementPlan)
         assert isinstance(plan.question, Statement)
-        self._check_profiles(plan.question)
-        return statement_plan_to_json(plan, plan.question, self.relations.digests(plan.question))
+        if plan.sharper is None:
+            self._check_profiles(plan.question)
+            return statement_plan_to_json(plan, plan.question, self.relations.digests(plan.question))
+        self.check_same(self.ledger.get(plan.sharper.known.number))
+        measured = plan.sharper.statement
+        return statement_plan_to_json(plan, measured, self.relations.digests(measured))
 
     def _check_profiles(self, statement: Statement) -> None:
         """Make sure, before a charge, that the norms and values it goes by were found in the rows that are here now."""
@@ -259,15 +263,27 @@ class Statements:
         from dpnotebook.session.statement_answers import measure_statement
 
         run, accountant = self.relations.workspace.run, self.ledger.accountant
-        return measure_statement(charge, randomness, accountant, run, report, draw=self.draw, hide=self.hide)
+        return measure_statement(
+            charge,
+            randomness,
+            accountant,
+            run,
+            report,
+            draw=self.draw,
+            hide=self.hide,
+            kept=self.relations.sample_secret,
+            earlier=self.ledger.get,
+        )
 
     def reveal(self, record: Record, query: Query, paid: int) -> Release:
         """Return what a record answers to a statement."""
         from dpnotebook.sql.reuse.known import as_recorded
+        from dpnotebook.sql.reuse.outlines import SHARPER
 
         assert isinstance(query.question, Statement)
         picked = None
-        if record.question != query.question.key:
+        sharper = SHARPER in record.plan  # measured as the release was asked that it made sharper
+        if record.question != query.question.key or (sharper and self.asked_in(record).key != query.question.key):
             answers, details, picked = as_recorded(query.question, record)
             record = replace(record, answers=answers, details=details)
         found = self._revealed(record, query.question, query.accuracy.confidence)
@@ -283,7 +299,8 @@ class Statements:
         if self.minimum is not None:
             record, notes = record_without_small_groups(record, statement, self.minimum)
         public, outer = partial(self._public, record.number, statement), partial(self._outer, record.number)
-        return reveal_statement(record, statement, confidence, self.ledger.accountant, public, outer, notes)
+        earlier, accountant = self.ledger.get, self.ledger.accountant
+        return reveal_statement(record, statement, confidence, accountant, public, outer, notes, earlier)
 
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""

@@ -6,27 +6,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
+from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.expected import steps, warnings
+from dpnotebook.sql.aggregates.expected import expected, steps, unit, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
-from dpnotebook.sql.reuse.known import AnsweredSelect, answered, best_known, planned_measures
+from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answers, best_known, planned_measures
 from dpnotebook.sql.reuse.outlines import outline
+from dpnotebook.sql.reuse.sharper import Sharper, sharper
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
+LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 
@@ -55,6 +58,10 @@ class StatementPlan(Plan):
         What is measured for each private aggregation; none where a release answers the statement.
     derived
         Gives the errors of the columns that the statement works out, where releases tell them.
+    sharper
+        The release that is made sharper; None where the statement is measured by itself, or a release answers it.
+    keeps_sample
+        Whether the rows of units that count are those that count whenever the statement is asked again.
     """
 
     shares: tuple[int, ...] = ()
@@ -66,11 +73,19 @@ class StatementPlan(Plan):
     cuts: tuple[Mapping[int, Taken], ...] = ()
     measurings: tuple[Measuring, ...] = field(default=(), compare=False)
     derived: Callable[[], tuple[PlannedMeasure, ...]] = field(default=tuple, compare=False)
+    sharper: Sharper | None = field(default=None, compare=False)
+    keeps_sample: bool = True
 
     @property
     def free(self) -> bool:
         """Whether a recorded release answers the statement at no cost."""
         return self.recorded is not None
+
+    @property
+    def refines(self) -> tuple[tuple[int, int], ...]:
+        """The release whose noise is drawn on, and the place in it: of Gaussian noise none is."""
+        one = self.sharper
+        return () if one is None or not one.after.law.refines else ((one.known.number, one.known.place),)
 
     @property
     def threshold_delta(self) -> Fraction:
@@ -111,12 +126,16 @@ def make_statement_plan(
     """
     accountant = books.accountant
     groups = _groups(statement, relations, books, rows)
+    among = cache(lambda: tuple(answers(statement, books)))
     # An epsilon pays for finding its own; an error has to be known before.
     known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
     try:
         units = units_for(statement, accuracy, books, groups, known)
     except AccuracyError:
-        other = None if fresh else best_known(statement, accuracy, books, groups)
+        other = None if fresh else best_known(statement, accuracy, books, groups, among)
+        better = None if fresh or other is not None else sharper(statement, accuracy, books, groups, among)
+        if better is not None:
+            return _sharper_plan(statement, accuracy, books, better, groups, among)
         if other is None:
             raise
         return _answered_plan(statement, accuracy, books, other, lambda: None)
@@ -125,12 +144,16 @@ def make_statement_plan(
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
-    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups)) is not None:
+    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
 
         def afresh() -> Plan:
             return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows)
 
         return _answered_plan(statement, accuracy, books, other, afresh)
+    if past is None and not fresh and (better := sharper(statement, accuracy, books, groups, among)) is not None:
+        whole = sum(split(statement.selects, units, accountant))
+        if better.missing < whole:
+            return _sharper_plan(statement, accuracy, books, better, groups, among, whole)
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
@@ -168,6 +191,7 @@ def make_statement_plan(
         deltas=priced.deltas,
         clips=priced.clips,
         profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
+        keeps_sample=not fresh,
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
         measurings=priced.measurings if past is None else (),
         cuts=tuple(
@@ -184,9 +208,13 @@ def _plan(
     parts: Sequence[PlannedMeasure],
     units: int,
     paid: int,
+    charged: int | None = None,
     **more: Any,
 ) -> StatementPlan:
-    """Return a plan, of whose aggregates the errors are known as well as they are, and what is special about it."""
+    """Return a plan, of whose aggregates the errors are known as well as they are, and what is special about it.
+
+    Its answer is worth so many units; so many are charged, where that is less.
+    """
     accountant, first = books.accountant, _leading(parts)
     return StatementPlan(
         question=statement,  # type: ignore[arg-type]
@@ -205,7 +233,7 @@ def _plan(
         code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
         noise=accountant.noise,
         measurements=(),
-        cells=cost_of(statement, units, books),
+        cells=cost_of(statement, units if charged is None else charged, books),
         parts=tuple(parts),
         delta_left=books.delta_remaining,
         **more,
@@ -249,6 +277,88 @@ def _answered_plan(
         steps=one.steps,
         recorded=one.number,
     )
+
+
+def _sharper_plan(
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    one: Sharper,
+    groups: SelectGroups,
+    among: Answers,
+    whole: int | None = None,
+) -> StatementPlan:
+    """Return the plan of making a release sharper; `whole` is the price of measuring anew, that of the same else."""
+    accountant, select, number = books.accountant, statement.selects[0], one.known.number
+    parts = tuple(
+        PlannedMeasure(
+            aggregate.name,
+            aggregate.words or aggregate.name,
+            unit(select, i, statement.units),
+            float(np.max(error.std_errors)) if error.std_errors.size else math.nan,
+            error.half_width,
+            error.note,
+        )
+        for i, (aggregate, error) in enumerate(zip(select.aggregates, one.errors, strict=True))
+    )
+    first, paid = _leading(parts), books.price(cost_of(statement, one.missing, books))
+    anew = one.units if whole is None else whole
+    before = expected(one.known.measuring, accuracy.confidence, one.known.counting(groups[0] if groups else ()))
+    half_width = before[parts.index(first)].half_width
+    text = f"makes release #{number} sharper, from ±{half_width:,.4g} to ±{first.half_width:,.4g}"
+
+    def prices() -> list[Alternative]:
+        found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, True)]
+        for factor in FACTORS:
+            epsilon = float(f"{accountant.epsilon(one.units) * factor:.3g}")
+            other = sharper(statement, Accuracy(epsilon=epsilon, confidence=accuracy.confidence), books, groups, among)
+            if other is not None and other.missing * LITTLE > other.units:
+                pays = books.price(cost_of(statement, other.missing, books))
+                error = next((e.half_width for e in other.errors if math.isfinite(e.half_width)), math.nan)
+                found.append(Alternative.at(accountant, books.spent, pays, error, other.units, False))
+        return found
+
+    return _plan(
+        statement,
+        accuracy,
+        books,
+        parts,
+        one.units,
+        paid,
+        one.missing,
+        answers=len(one.known.keys),
+        comparisons=Comparisons(prices),
+        reused=(number,),
+        actions=(Action("refine", text, (number,), accountant.epsilon(one.missing)),),
+        without_reuse=Cost(accountant.epsilon(anew), accountant.delta, anew),
+        picked=one.known.picked,
+        affordable=books.spent + paid <= accountant.total,
+        assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
+        warnings=(),
+        steps=_sharper_steps(one),
+        shares=(one.missing,),
+        deltas=(Fraction(0),),
+        measurings=(one.after,),
+        clips=({},),
+        values=({},),
+        cuts=({},),
+        sharper=one,
+    )
+
+
+def _sharper_steps(one: Sharper) -> tuple[str, ...]:
+    number, law = one.known.number, one.after.law
+    how = (
+        "refine the noise on its numbers: both answers together cost what the sharper one alone would"
+        if law.refines
+        else f"measure them once more with {law.drawn} noise, and weigh both by how precise they are"
+    )
+    steps = [f"the same totals as those of release #{number} ({one.known.words}), bounded alike", how]
+    if one.after.tau is not None:
+        steps.append(
+            f"the groups are those that release #{number} shows; fresh=True measures anew, and may show smaller ones"
+        )
+    return tuple(steps)
 
 
 def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, int]]:

@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bou
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import expected, unit
-from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
+from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -59,6 +59,10 @@ class RecordedStatement(Protocol):
 
 class StatementBooks(LedgerView, Protocol):
     """The ledger, as planning a statement sees it."""
+
+    @property
+    def refining(self) -> frozenset[tuple[int, int]]:
+        """The releases, with places in them, that charges make sharper whose answers were not recorded."""
 
     @property
     def threshold_delta(self) -> Fraction:
@@ -136,7 +140,8 @@ def price(
         measurings.append(measured)
         deltas.append(delta)
         clipped.append(found)
-        told_of = _counting(select, groups[place] if groups else (), found)
+        kept = [found[i].kept if i in found else 1.0 for i in range(len(select.aggregates))]
+        told_of = counting(groups[place] if groups else (), kept)
         ends = _ends(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
         between = [expected(one, confidence, told_of) for one in ends]
         sought = _sought(select, found)
@@ -160,20 +165,6 @@ def price(
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
-
-
-def _counting(
-    select: PrivateSelect, groups: Sequence[KnownGroups | None], clips: Mapping[int, Clip]
-) -> Sequence[KnownGroups | None]:
-    """Return what is known of groups, and which part of their values counts for means where units are clipped."""
-    if not any(clip.kept < 1.0 for clip in clips.values()):
-        return groups
-    usual = KnownGroups.of(np.array([USUAL_ROWS]))
-    known = groups or [None] * len(select.aggregates)
-    return [
-        replace(one or usual, counting=clips[i].kept) if i in clips and clips[i].kept < 1.0 else one
-        for i, one in enumerate(known)
-    ]
 
 
 def _ends(
@@ -299,7 +290,7 @@ def units_for(
         return worst
 
     grows = any(known) or any(map(certain_clips, statement.selects))
-    units = _least(reached, aim, books.accountant, from_below=grows)
+    units = least(reached, aim, books.accountant, from_below=grows)
     if units > books.accountant.total and _are_rough(statement, units, known, books.accountant):
         raise AccuracyError(
             f"{accuracy.text} cannot be planned: how much one unit adds is known too roughly for that. A statement "
@@ -375,7 +366,7 @@ def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) 
     return tuple(units * weight // sum(weights) for weight in weights)
 
 
-def _least(reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool) -> int:
+def least(reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool) -> int:
     """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
 
     With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the

@@ -38,11 +38,10 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.function import AggregateFunction
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
-from dpnotebook.sql.aggregates.unit_means import UnitMeans, norm_for_means
+from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
+from dpnotebook.sql.aggregates.unit_means import Choices, UnitMeans, choices_for_means
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
@@ -392,6 +391,31 @@ def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int) -> b
     return norms.units * (HIDDEN if _is_hidden(select, index, norms) else COARSER) >= wanted
 
 
+def still_suits(
+    select: PrivateSelect, index: int, norms: Norms, bounds: Bounds, cost: int, accountant: Accountant
+) -> bool:
+    """Return whether vectors that were clipped for one price may stay so for another one.
+
+    Parameters
+    ----------
+    select, index
+        The aggregate.
+    norms, bounds
+        What is known of its norms, and to what vectors were clipped.
+    cost, accountant
+        What the aggregate may cost, which decides about its noise.
+    """
+    noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
+    if norms.means is not None:
+        choices = _choices(select, index, norms, noise)
+        return choices is None or choices.nearly_best(float(bounds[-1]))
+    told = _to_choose_by(select, index, norms, noise)
+    most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
+    if told is None or (most is not None and bounds[-1] >= most * NEARLY):
+        return True
+    return nearly_best(float(bounds[-1]), *told)
+
+
 def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
     """Return whether noise hides what the vectors of an aggregate are to be clipped to."""
     aggregate = select.aggregates[index]
@@ -412,47 +436,58 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
     noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
-    most = select.contribution.most
-    usual = function.usual_norm(values, most) if most > 1 else None
-    known = math.inf if usual is None else float(usual[-1])
-    if function.centres:
-        return _clip_of_means(function, norms, values, usual, noise, known)
-    found = norm_to_clip_at(
-        norms.counts, float(norms.scale), noise, norms.groups, function.of in ("values", "units"), known
-    )
+    usual = _usual(select, index, norms)
+    if function.centres and norms.means is not None:
+        if values is None or (choices := _choices(select, index, norms, noise)) is None:
+            return Clip(usual, cut=norms.cut)
+        chosen, half = choices.best, float(values[1] - values[0]) / 2
+        worth, answer = (half**2, norms.cut.answer) if function.squares else (half, math.nan)
+        moved = Taken(*(part * worth for part in chosen.moved[:2]), answer)
+        return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
+    told = _to_choose_by(select, index, norms, noise)
+    found = None if told is None else norm_to_clip_at(*told)
     if found is None:
         return Clip(usual, cut=norms.cut)
     norm, lost = found
+    if function.centres:  # as earlier versions recorded them: all rows should count, as far as noise lets them
+        return Clip((*(values or ()), max(norm, Fraction(1))), cut=norms.cut)
     if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
         norm, lost = at_most, Taken(0.0, 0.0)
     return Clip((Fraction(0), norm), lost, norms.cut)
 
 
-def _clip_of_means(
-    function: AggregateFunction,
-    norms: Norms,
-    values: Bounds | None,
-    usual: Bounds | None,
-    noise: float,
-    known: float,
-) -> Clip:
-    """Return to what vectors of a mean or a variance are clipped, whose values lie between some."""
-    if values is None:
-        return Clip(usual, cut=norms.cut)
-    if norms.means is None:  # as earlier versions recorded them: all rows should count, as far as noise lets them
-        found = norm_to_clip_at(norms.counts, float(norms.scale), noise / AWAY, norms.groups, False, known)
-        return (
-            Clip(usual, cut=norms.cut) if found is None else Clip((*values, max(found[0], Fraction(1))), cut=norms.cut)
-        )
+def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
+    """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
+    aggregate, most = select.aggregates[index], select.contribution.most
+    values = aggregate.values or norms.values
+    return function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
+
+
+def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
+    """Return the norm that no unit is meant to pass."""
+    usual = _usual(select, index, norms)
+    return math.inf if usual is None else float(usual[-1])
+
+
+def _choices(select: PrivateSelect, index: int, norms: Norms, noise: float) -> Choices | None:
+    """Return the norms that units may be clipped to for a mean, of which the profile tells what units have."""
+    assert norms.means is not None
     groups = norms.groups if norms.even_groups is None else norms.even_groups
-    chosen = norm_for_means(norms.counts, float(norms.scale), norms.means, noise, groups, function.squares, known)
-    if chosen is None:
-        return Clip(usual, cut=norms.cut)
-    half = float(values[1] - values[0]) / 2
-    worth = half**2 if function.squares else half
-    answer = norms.cut.answer if function.squares else math.nan
-    moved = Taken(*(part * worth for part in chosen.moved[:2]), answer)
-    return Clip((*values, max(chosen.norm, Fraction(1))), cut=norms.cut, moved=moved, kept=chosen.kept)
+    squares, usual = function_of(select.aggregates[index].kind).squares, _most_usual(select, index, norms)
+    return choices_for_means(norms.counts, float(norms.scale), norms.means, noise, groups, squares, usual)
+
+
+def _to_choose_by(
+    select: PrivateSelect, index: int, norms: Norms, noise: float
+) -> tuple[tuple[int, ...], float, float, int, bool, float] | None:
+    """Return what `norm_to_clip_at` takes; None where it is not known what vectors are centred by."""
+    aggregate = select.aggregates[index]
+    function = function_of(aggregate.kind)
+    if function.centres and aggregate.values is None and norms.values is None:
+        return None
+    away, whole = AWAY if function.centres else 1.0, function.of in ("values", "units")
+    known = _most_usual(select, index, norms)
+    return norms.counts, float(norms.scale), noise / away, norms.groups, whole, known
 
 
 def measured_profile(

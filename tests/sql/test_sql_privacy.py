@@ -27,8 +27,10 @@ from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, sh
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
+from dpnotebook.sql.aggregates.sharpening import measured_scale, with_scales
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
 from dpnotebook.sql.profile import clips, measured_profile, measured_ranges
+from dpnotebook.sql.reuse.sharper import lacking
 from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
 from dpnotebook.sql.statement_json import statement_from_json
 
@@ -108,6 +110,38 @@ def test_the_worst_unit_costs_what_is_charged_and_no_more(name, kind, most, acco
     assert cost <= 1 + 1e-12
     # Nothing is given away, but by rounding bounds to steps.
     assert cost > 0.999
+
+
+def sharper_case(name, kind, most, accountant, times):
+    """Return what is measured at a cost of one unit, the same made as precise as `times` that, and what that costs."""
+    asked = select(AGGREGATES[name], kind=kind, most=most, selection="all")
+    first, costs = plan(asked, accountant, UNITS), shares(asked, int(times * UNITS), accountant)
+    scales, units = lacking(plan(asked, accountant, int(times * UNITS)), costs, first)
+    return first, scales, units
+
+
+def loss_of_both(first, scales, change, less=1):
+    """Return the exact cost of a change in a release and in the sharper one together; of noise that is `less`."""
+    if first.law.refines:  # the sharper numbers tell all that both tell
+        return loss(with_scales(first, [scale * less for scale in scales]), change)
+    second = [measured_scale(first.law, b.scale, s) * less for b, s in zip(first.blocks, scales, strict=True)]
+    return loss(first, change) + loss(with_scales(first, second), change)
+
+
+@pytest.mark.parametrize("times", [Fraction(101, 100), 2, 30])
+@pytest.mark.parametrize(("name", "kind", "most", "accountant"), CASES)
+def test_a_release_and_the_sharper_one_together_cost_what_was_paid_for_both(name, kind, most, accountant, times):
+    first, scales, units = sharper_case(name, kind, most, accountant, times)
+    change, _ = worst_unit(first, AGGREGATES[name], name)
+    paid = 1 + units / UNITS
+    assert loss_of_both(first, scales, change) <= paid * (1 + 1e-11)
+    if times > 1.5:  # with a tenth less noise it would be more than was paid
+        assert loss_of_both(first, scales, change, 0.9) > 1.05 * paid
+    if first.law.refines:
+        assert paid == pytest.approx(float(times), rel=1e-11)
+    else:  # what is known counts for all that it cost, but for its rounding
+        rounded = max(1 / (1 + 12 * float(block.scale) ** 2) for block in first.blocks)
+        assert float(times) - 1e-11 <= paid <= float(times) + rounded * 1.000001 + 1e-11
 
 
 @pytest.mark.parametrize("seed", range(8))

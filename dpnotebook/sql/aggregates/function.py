@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -120,6 +120,15 @@ class KnownGroups:
     def _sums(self) -> tuple[Floats, ...]:
         """The numbers of values, their sums, those of their squares, and the numbers of units."""
         return self.sizes, self.sizes * self.means, self.sizes * (self.variances + self.means**2), self.units
+
+
+def counting(groups: Sequence[KnownGroups | None], kept: Sequence[float]) -> Sequence[KnownGroups | None]:
+    """Return what is known of the groups of aggregates, with which part of their values counts for each."""
+    if all(part >= 1.0 for part in kept):
+        return groups
+    usual = KnownGroups.of(np.array([USUAL_ROWS]))
+    known = groups or [None] * len(kept)
+    return [one if part >= 1.0 else replace(one or usual, counting=part) for one, part in zip(known, kept, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
 BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
+NEARLY = 1.1  # times the least error, with which a norm is kept that was chosen for other noise
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
 
@@ -67,18 +68,50 @@ def norm_to_clip_at(
     -------
     The norm, and the root mean square over groups of what it takes away, about and at most; None where noise hides all.
     """
-    found = norm_counts(counts, scale, whole, usual)
-    if found is None:
+    if (found := _losses(counts, scale, groups, whole, usual)) is None:
         return None
-    norms = found.norms
-    lost, about, at_most = (
-        np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)
-        for units in (found.likely, found.average, found.heavy)
-    )
+    norms, lost, about, at_most = found
     best = int(np.argmin(lost**2 + (noise * norms) ** 2))
     return Fraction(float(f"{norms[best]:.4g}")), Taken(
         min(float(about[best]), float(at_most[best])), float(at_most[best])
     )
+
+
+def nearly_best(
+    norm: float,
+    counts: ArrayLike,
+    scale: float,
+    noise: float,
+    groups: int,
+    whole: bool = False,
+    usual: float = math.inf,
+) -> bool:
+    """Return whether a norm that vectors were clipped to gives nearly the least error with other noise too.
+
+    Parameters
+    ----------
+    norm
+        That is asked about; the others as for `norm_to_clip_at`.
+    """
+    if (found := _losses(counts, scale, groups, whole, usual)) is None:
+        return True
+    norms, lost, _, _ = found
+    error = np.hypot(lost, noise * norms)
+    mine = math.hypot(float(np.interp(norm, norms, lost)), noise * norm)
+    return mine <= NEARLY * float(error.min())
+
+
+def _losses(
+    counts: ArrayLike, scale: float, groups: int, whole: bool, usual: float
+) -> tuple[Floats, Floats, Floats, Floats] | None:
+    """Return norms to choose from, and what clipping to each takes away: to choose by, about and at most."""
+    if (found := norm_counts(counts, scale, whole, usual)) is None:
+        return None
+    lost, about, at_most = (
+        np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)
+        for units in (found.likely, found.average, found.heavy)
+    )
+    return found.norms, lost, about, at_most
 
 
 class NormCounts(NamedTuple):

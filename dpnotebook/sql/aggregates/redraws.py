@@ -5,6 +5,7 @@ Whatever is worked out from such draws is spread as its error is, also where no 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -12,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.inference.redraws import redrawn_noise
+from dpnotebook.privacy.noise_down import refined_laplace
+from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.function import Integers
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.sharpening import measured_scale, weights
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +44,9 @@ class Redraws:
     scales: tuple[Fraction, ...]
 
 
-def redraw(measuring: Measuring, noisy: Integers, draws: int, salt: bytes = b"") -> Redraws:
+def redraw(
+    measuring: Measuring, noisy: Integers, draws: int, salt: bytes = b"", noise: Integers | None = None
+) -> Redraws:
     """Return the answers that a release may have had, as likely as its noise makes them.
 
     The same release has the same draws whenever it is looked at: they follow from its numbers.
@@ -55,16 +61,62 @@ def redraw(measuring: Measuring, noisy: Integers, draws: int, salt: bytes = b"")
         How many; every second one is the mirror image of the one before.
     salt
         Tells releases of the same numbers apart.
+    noise
+        Of all noisy numbers, shape (draws, groups, measured), where it was drawn before; it is drawn here when None.
     """
     numbers = np.asarray(noisy, dtype=np.int64).reshape(-1, measuring.measured)
     groups = len(numbers)
-    told = (salt, np.ascontiguousarray(numbers).tobytes())
-    noise = np.zeros((draws, groups, measuring.measured), dtype=np.int64)
-    for place, scale in enumerate(measuring.scales):
-        noise[:, :, place] = redrawn_noise(measuring.noise, float(scale), draws, groups, *told, str(place).encode())
+    if noise is None:
+        noise = redrawn(measuring, numbers, draws, salt)
     unrounded = replace(
         measuring, parts=tuple(part if part.edges else replace(part, points=False) for part in measuring.parts)
     )
     found = estimate(unrounded, (numbers + noise).reshape(-1, measuring.measured), ANY)
     values = [one.value.reshape(draws, groups, *one.value.shape[1:]) for one in found]
     return Redraws(values, noise, measuring.scales)
+
+
+def redrawn(measuring: Measuring, numbers: Integers, draws: int, salt: bytes) -> Integers:
+    """Return the noise of a release drawn again, shape (draws, groups, measured); arguments as for `redraw`."""
+    told = (salt, np.ascontiguousarray(numbers).tobytes())
+    noise = np.zeros((draws, len(numbers), measuring.measured), dtype=np.int64)
+    for place, scale in enumerate(measuring.scales):
+        noise[:, :, place] = redrawn_noise(
+            measuring.noise, float(scale), draws, len(numbers), *told, str(place).encode()
+        )
+    return noise
+
+
+def redrawn_sharper(before: Measuring, noise: Integers, after: Measuring, salt: bytes) -> Integers:
+    """Return the noise of a release that was made sharper, given that of the release before, of the same shape.
+
+    Parameters
+    ----------
+    before, noise
+        What was measured for that release, and its noise drawn again, shape (draws, groups, measured).
+    after
+        What was measured for the sharper one.
+    salt
+        Of that: of the same, the same is drawn.
+    """
+    law, found = before.law, noise.copy()
+    draws, groups = noise.shape[:2]
+    for i, (block, sharper) in enumerate(zip(before.blocks, after.blocks, strict=True)):
+        if sharper.scale >= block.scale:
+            continue
+        place, width = before.place(i), groups * block.measured
+        first = noise[:, :, place].reshape(draws, width)
+        if law.refines:
+            source = Randomness(hashlib.sha256(b"/".join((salt, str(i).encode()))).digest()).source("redrawn")
+            drawn = np.empty_like(first)
+            drawn[0::2] = refined_laplace(first[0::2], block.scale, sharper.scale, source)
+            drawn[1::2] = -drawn[0::2][: draws // 2]
+        else:
+            scale = measured_scale(law, block.scale, sharper.scale)
+            own, new = weights(law, block.scale, sharper.scale)
+            bits = law.grid_bits(scale)
+            told = salt, str(i).encode()
+            second = np.ldexp(redrawn_noise(law.name, float(scale * 2**bits), draws, width, *told).astype(float), -bits)
+            drawn = np.rint(own * first + new * second).astype(np.int64)
+        found[:, :, place] = drawn.reshape(draws, groups, block.measured)
+    return found

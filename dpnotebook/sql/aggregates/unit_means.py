@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
-from dpnotebook.sql.aggregates.norms import STEPS, norm_counts, norm_edges
+from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, norm_counts, norm_edges
 
 Floats = NDArray[np.float64]
 
@@ -98,10 +98,43 @@ def longest(squares: bool) -> float:
     return math.sqrt(3.0 if squares else 2.0)
 
 
-def norm_for_means(
+class Choices(NamedTuple):
+    """What clipping to each of some norms does, shape (norms,) each; errors are in half-widths, or in squared ones.
+
+    Parameters
+    ----------
+    norms
+        The norms.
+    error
+        Root mean squared error of the answer of a group, with the noise.
+    about, most
+        By how much clipping moves it, about and at most.
+    kept
+        Which part of all values counts.
+    """
+
+    norms: Floats
+    error: Floats
+    about: Floats
+    most: Floats
+    kept: Floats
+
+    @property
+    def best(self) -> MeanClip:
+        """The norm with the least error."""
+        best = int(self.error.argmin())
+        moved = Taken(float(self.about[best]), float(self.most[best]))
+        return MeanClip(Fraction(float(f"{self.norms[best]:.4g}")), moved, float(self.kept[best]))
+
+    def nearly_best(self, norm: float) -> bool:
+        """Return whether a norm gives nearly the least error."""
+        return float(np.interp(norm, self.norms, self.error)) <= NEARLY * float(self.error.min())
+
+
+def choices_for_means(
     counts: ArrayLike, scale: float, told: UnitMeans, noise: float, groups: float, squares: bool, usual: float
-) -> MeanClip | None:
-    """Return the norm with the least expected squared error of a mean or a variance; None where noise hides all.
+) -> Choices | None:
+    """Return the norms that units may be clipped to for a mean or a variance; None where noise hides all.
 
     Parameters
     ----------
@@ -121,9 +154,9 @@ def norm_for_means(
     found = norm_counts(counts, scale, usual=usual)
     if found is None:
         return None
-    choices = found.norms >= 1.0  # a value makes no vector shorter than that
-    norms, lengths = found.norms[choices], np.maximum(found.lengths, 1.0)
-    clipped = lengths - found.excess[choices]
+    chosen = found.norms >= 1.0  # a value makes no vector shorter than that
+    norms, lengths = found.norms[chosen], np.maximum(found.lengths, 1.0)
+    clipped = lengths - found.excess[chosen]
     units = np.where(norm_edges()[1 : lengths.size + 1] >= 1.0, np.maximum(found.likely, 0.0), 0.0)
     parts = _parts(found.noisy[: units.size], TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
     ratios, _ = _averages(told.ratios, told.rough, parts, STEP_OF_RATIOS)
@@ -131,14 +164,12 @@ def norm_for_means(
     every = max(float((lengths / ratios) @ units), 1e-300)
     each = np.maximum((clipped / ratios) @ units, 1e-300)
     weights, apart = lengths / ratios * units / every, clipped / each[:, None] - lengths / every
-    moved = apart * units / ratios
-    spread, shift, unsure = _shift(told, parts, weights, moved, squares)
+    spread, shift, unsure = _shift(told, parts, weights, apart * units / ratios, squares)
     by_chance = spread * np.sqrt(groups * (apart**2 @ units))  # which units a group has
-    best = int(np.argmin(shift**2 + unsure**2 + by_chance**2 + (noise * norms * groups / each) ** 2))
-    about = math.hypot(float(shift[best]), float(unsure[best]), float(by_chance[best]))
+    about = np.sqrt(shift**2 + unsure**2 + by_chance**2)
     hidden = 1.0 - every / max(float(found.heavy @ (lengths / ratios)), every)
-    most = about + UNSURE * float(unsure[best]) + FARTHEST * hidden
-    return MeanClip(Fraction(float(f"{norms[best]:.4g}")), Taken(about, most), float(each[best]) / every)
+    most = about + UNSURE * unsure + FARTHEST * hidden
+    return Choices(norms, np.hypot(about, noise * norms * groups / each), about, most, each / every)
 
 
 class _Part(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,16 +17,16 @@ from dpnotebook.planner.picked import MANY, Picked
 from dpnotebook.planner.plan import PlannedMeasure
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import Shares, needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
-from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
+from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
 from dpnotebook.sql.reuse.cover import Cover, cover
-from dpnotebook.sql.reuse.outlines import Outline, columns_of, outline
+from dpnotebook.sql.reuse.outlines import SHARPER, Outline, columns_of, outline
 from dpnotebook.sql.reuse.rows import wider_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -51,6 +51,10 @@ class AnsweredSelect:
         What was measured, as that of the answer: its groups, and their noisy numbers.
     told
         What was found beside these, as `details` have it.
+    place
+        Which private aggregation of the release it is.
+    sharper
+        Whether that release made an earlier one sharper, of whose groups it is.
     picked
         The release, where its groups were many and the answer is of a few, which may have stood out; else None.
     """
@@ -63,6 +67,8 @@ class AnsweredSelect:
     keys: tuple[tuple[Any, ...], ...]
     numbers: NDArray[np.int64]
     told: Mapping[str, Any]
+    place: int
+    sharper: bool
     picked: Picked | None
 
     @property
@@ -74,10 +80,18 @@ class AnsweredSelect:
             "and nothing is spent",
         )
 
+    def counting(self, groups: Sequence[KnownGroups | None]) -> Sequence[KnownGroups | None]:
+        """Return what is known of groups, with which part of their values counted for each aggregate."""
+        kept = self.told.get("kept", {})
+        return counting(groups, [float(kept.get(str(i), 1.0)) for i in range(len(self.measuring.parts))])
+
     @property
     def details(self) -> dict[str, Any]:
         """What a record of it would say."""
         return {**self.told, "keys": keys_to_json(self.keys), "measuring": self.measuring.to_json()}
+
+
+Answers = Callable[[], Sequence[AnsweredSelect]]  # gives the releases that answer a statement
 
 
 def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect | None:
@@ -108,6 +122,8 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
                 found.keys,
                 found.numbers(numbers),
                 _beside(told, found, measured),
+                place,
+                SHARPER in record.plan,
                 _picked(record.number, keys, found),
             )
     return None
@@ -141,7 +157,11 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
 
 
 def best_known(
-    statement: Statement, accuracy: Accuracy, books: StatementBooks, groups: SelectGroups = ()
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: SelectGroups = (),
+    among: Answers | None = None,
 ) -> AnsweredSelect | None:
     """Return the release that answers a statement best for nothing, if it does as well as asked.
 
@@ -153,12 +173,14 @@ def best_known(
         The ledger.
     groups
         What is known of the groups of aggregates, where there is such a thing.
+    among
+        Gives the releases that answer it, where these were looked for before.
     """
     found = []
     known = groups[0] if groups else ()
-    alone: Alone = {}
-    for one in _candidates(statement, books):
-        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, alone):
+    measured: Alone = {}
+    for one in among() if among is not None else answers(statement, books):
+        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, measured):
             widths = half_widths(one, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, widths)):
                 found.append((max(widths), -one.number, one))
@@ -167,10 +189,10 @@ def best_known(
 
 def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect | None:
     """Return the release that cost most of those that answer a statement, whether or not as well as asked."""
-    return max(_candidates(statement, books), key=lambda one: (one.units, one.number), default=None)
+    return max(answers(statement, books), key=lambda one: (one.units, one.number), default=None)
 
 
-def _candidates(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
+def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
     """Yield the releases that answer a statement, but for those beside which another one has no more noise anywhere.
 
     Of releases that differ in nothing but their noise, one tells whether all of them answer it.
@@ -242,27 +264,34 @@ def _is_as_good_as(
     """
     bounds = tuple(part.bounds for part in one.measuring.parts)
     if bounds not in known:
-        measured = _alone(select, one, accuracy.epsilon or 0.0, books)
-        known[bounds] = None if measured is None else (measured, expected(measured, accuracy.confidence, groups))
+        units = books.accountant.least_units(accuracy.epsilon or 0.0)
+        by_itself = alone(select, one.measuring, units, books)
+        known[bounds] = (
+            None if by_itself is None else (by_itself[0], expected(by_itself[0], accuracy.confidence, groups))
+        )
     found = known[bounds]
     if found is None:
         return False
-    alone, others = found
+    planned, others = found
     own = expected(one.measuring, accuracy.confidence, groups)
     if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
         return False
-    return alone.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(alone))
+    if one.sharper:  # it was asked of the groups that had been released
+        return True
+    return planned.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(planned))
 
 
-def _alone(select: PrivateSelect, one: AnsweredSelect, epsilon: float, books: StatementBooks) -> Measuring | None:
-    """Return what would be measured for an epsilon, bounded like the release; None where nothing could be."""
-    (units,) = split((select,), books.accountant.least_units(epsilon), books.accountant)
+def alone(
+    select: PrivateSelect, released: Measuring, units: int, books: StatementBooks
+) -> tuple[Measuring, Shares] | None:
+    """Return what a price alone would measure, bounded like a release, and its shares; None where nothing could be."""
+    (units,) = split((select,), units, books.accountant)
     sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
-    bounds = {i: one.measuring.parts[i].bounds for i in sought}
+    bounds = {i: released.parts[i].bounds for i in sought}
     try:
         # By itself it would have to find these bounds too.
         costs = shares(select, units, books.accountant, certain_clips(select))
-        return measuring(select, costs, books.accountant, threshold_delta(select, units, books), bounds)
+        return measuring(select, costs, books.accountant, threshold_delta(select, units, books), bounds), costs
     except (AccuracyError, SQLError):
         return None
 

@@ -13,6 +13,7 @@ from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement_json import statement_from_json
 
+SHARPER = "sharper"  # in plans: which release is made sharper, and how
 Columns = frozenset[int]  # hashes of what is grouped by, and of the columns that aggregates are of
 
 
@@ -32,14 +33,17 @@ class Outline:
         The scales of all noise, and thresholds: equally many for releases that are alike.
     columns
         Of each private aggregation, what it has; None where its rows cannot be read.
+    sharpens
+        Number of the release that it made sharper; None where it was measured by itself.
     """
 
     number: int
     units: int
     alike: bytes
     shown: bytes
-    noise: tuple[Fraction, ...]
+    noise: tuple[float, ...]
     columns: tuple[Columns | None, ...]
+    sharpens: int | None = None
 
     def has_no_more_noise_than(self, other: Outline) -> bool:
         """Return whether nothing is noisier than in a release that is alike."""
@@ -57,8 +61,8 @@ def outline(record: RecordedStatement) -> Outline:
     for select, told in zip(selects, record.details.get("selects", ()), strict=True):
         measured = told["measuring"]
         counted, tau, *rest = measured["threshold"]
-        noise += [Fraction(block["scale"]) for block in measured["blocks"]]
-        noise.append(Fraction(tau or 0))
+        noise += [float(Fraction(block["scale"])) for block in measured["blocks"]]
+        noise.append(float(tau or 0))
         blocks = [{**block, "scale": None} for block in measured["blocks"]]
         shape = {**measured, "blocks": blocks, "threshold": [counted, tau is None, *rest]}
         shapes.append([select.canonical, list(select.tables), select.single, shape])
@@ -71,6 +75,7 @@ def outline(record: RecordedStatement) -> Outline:
         alike + _digest(keys),
         tuple(noise),
         tuple(columns_of(select) for select in selects),
+        record.plan.get(SHARPER, {}).get("of"),
     )
 
 

@@ -1,0 +1,272 @@
+"""A statement asked again with a smaller error, or a larger epsilon, pays only what is missing of its price.
+
+That holds where a release measured the identical totals: of the same rows and groups, bounded alike, of the same sample
+of rows. They are measured once more by the release's own query, with as much noise as is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import sqlglot
+from sqlglot import exp
+
+from dpnotebook.dialect.text import DIALECT
+from dpnotebook.domain.parts import PART
+from dpnotebook.errors import AccuracyError
+from dpnotebook.query.question import Accuracy
+from dpnotebook.sql.aggregates.budget_split import Shares
+from dpnotebook.sql.aggregates.expected import expected
+from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
+from dpnotebook.sql.aggregates.sharpening import missing, with_scales
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
+from dpnotebook.sql.profile import known_norms, still_suits
+from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, alone, answers
+from dpnotebook.sql.reuse.outlines import outline
+from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.statement import Statement
+from dpnotebook.sql.statement_json import statement_from_json
+from dpnotebook.strategy import Strategy
+
+# In plans: whether rows are sampled by a secret that the same statement has again, or by one of this charge alone.
+SAMPLES, KEPT, OWN = "samples", "kept", "own"
+
+
+@dataclass(frozen=True)
+class Sharper:
+    """How a release is made sharper for a statement.
+
+    Parameters
+    ----------
+    known
+        The statement as the release answers it now.
+    statement
+        What is measured, and recorded: of the release, where that was asked otherwise.
+    scales
+        The noise that each block of the release shall have; None where it has little enough.
+    after
+        What will have been measured, as that of the answer.
+    errors
+        How wrong every aggregate will be.
+    units, missing
+        What measuring it anew would cost, and what is still to be paid.
+    """
+
+    known: AnsweredSelect
+    statement: Statement
+    scales: tuple[Fraction | None, ...]
+    after: Measuring
+    errors: tuple[Expectation, ...]
+    units: int
+    missing: int
+
+
+def sharper(
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: SelectGroups = (),
+    among: Answers | None = None,
+) -> Sharper | None:
+    """Return the release that becomes as accurate as asked for least; None where there is none.
+
+    Parameters
+    ----------
+    statement, accuracy
+        What is asked, and how good the answer must be: as good as that epsilon alone would make it, if that is given.
+    books
+        The ledger.
+    groups
+        What is known of the groups of aggregates, where there is such a thing.
+    among
+        Gives the releases that answer it, where these were looked for before.
+    """
+    if len(statement.selects) != 1 or statement.parts is not None or PART in books.spend.sizes:
+        return None
+    known = groups[0] if groups else ()
+    found = [
+        one
+        for released in (among() if among is not None else answers(statement, books))
+        if (measured := _measured(statement, released, books)) is not None
+        and (one := _at_accuracy(statement, released, measured, accuracy, books, known)) is not None
+    ]
+    return min(found, key=lambda one: (one.missing, -one.known.number), default=None)
+
+
+def _measured(statement: Statement, released: AnsweredSelect, books: StatementBooks) -> Statement | None:
+    """Return what a release measured, where that can be measured again and made sharper; None where it cannot."""
+    accountant, record = books.accountant, books.get(released.number)
+    law, asked = accountant.law, statement_from_json(record.plan["statement"])
+    select = asked.selects[released.place]
+    if released.together > 1 or released.measuring.noise != accountant.noise:
+        return None
+    if not _is_of_one_sample(select, record):
+        return None
+    if law.refines:
+        # What noise was drawn is known from the exact totals only where these come out the same, to the last bit.
+        if SAMPLES not in record.plan or _adds_up_before(select):
+            return None
+        if (released.number, released.place) in books.refining or _is_refined(select, released, books):
+            return None
+    if asked.key == statement.key:
+        return statement
+    return replace(asked, text=statement.text, selects=(select,), outer=None, public=())
+
+
+def _is_of_one_sample(select: PrivateSelect, record: RecordedStatement) -> bool:
+    """Return whether the same rows of every unit count when a release is measured again."""
+    everything = select.contribution.kind == "l2" or select.single
+    return everything or record.plan.get(SAMPLES) == KEPT
+
+
+def _adds_up_before(select: PrivateSelect) -> bool:
+    """Return whether rows are worked out from several others: sums of floating-point numbers depend on their order."""
+    tree = sqlglot.parse_one(select.rows, read=DIALECT)
+    return next(tree.find_all(exp.AggFunc, exp.Window, exp.Group), None) is not None
+
+
+def _is_refined(select: PrivateSelect, released: AnsweredSelect, books: StatementBooks) -> bool:
+    """Return whether a release was made sharper before: what is drawn on the same noise twice is not paid for."""
+    key = relation_key(select)
+    return key is None or any(one.sharpens == released.number for one in books.told(key, outline))
+
+
+def _at_accuracy(
+    statement: Statement,
+    released: AnsweredSelect,
+    measured: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: Sequence[KnownGroups | None],
+) -> Sharper | None:
+    """Return how a release becomes as accurate as asked; None where it is not to be had, or nothing is missing."""
+    try:
+        if accuracy.epsilon is not None:
+            units = books.accountant.least_units(accuracy.epsilon)
+        else:
+            units = _units_for(statement, released, measured, accuracy, books, groups)
+        return _at(statement, released, measured, units, accuracy.confidence, books, groups)
+    except AccuracyError:
+        return None
+
+
+def _units_for(
+    statement: Statement,
+    released: AnsweredSelect,
+    measured: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: Sequence[KnownGroups | None],
+) -> int:
+    """Return the least price of measuring anew at which the answer keeps an error or a variance."""
+    aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
+
+    def reached(units: int) -> float:
+        one = _at(statement, released, measured, units, accuracy.confidence, books, groups)
+        if one is None:  # what is planned has more noise than the release: the price is one of those that rise to it
+            if (found := alone(statement.selects[0], released.measuring, units, books)) is None:
+                raise AccuracyError("no noise that can be drawn")
+            errors: Sequence[Expectation] = expected(found[0], accuracy.confidence, released.counting(groups))
+        else:
+            errors = one.errors
+        worst = max(error.half_width if accuracy.error is not None else error.std_error for error in errors)
+        if not math.isfinite(worst):
+            raise AccuracyError("the error is not known beforehand")
+        return worst
+
+    return least(reached, aim, books.accountant, from_below=False)
+
+
+def _at(
+    statement: Statement,
+    released: AnsweredSelect,
+    measured: Statement,
+    units: int,
+    confidence: float,
+    books: StatementBooks,
+    groups: Sequence[KnownGroups | None],
+) -> Sharper | None:
+    """Return how a release becomes as accurate as a price by itself would make it; None where it cannot, or is."""
+    select = statement.selects[0]
+    if (found := alone(select, released.measuring, units, books)) is None:
+        return None
+    planned, costs = found
+    lacks = lacking(planned, costs, released.measuring)
+    if lacks is None or not lacks[1]:
+        return None
+    scales, units_missing = lacks
+    for i, norms in known_norms(select, books).items():
+        bounds = released.measuring.parts[i].bounds
+        if bounds and not still_suits(select, i, norms, bounds, costs.main[i], books.accountant):
+            return None
+    after = with_scales(released.measuring, scales)
+    errors = tuple(expected(after, confidence, released.counting(groups)))
+    return Sharper(released, measured, scales, after, errors, units, units_missing)
+
+
+def lacking(planned: Measuring, costs: Shares, released: Measuring) -> tuple[tuple[Fraction | None, ...], int] | None:
+    """Return the noise that blocks of a release shall have, None where it is little enough, and what that costs.
+
+    None at all where the totals are not the identical ones.
+
+    Parameters
+    ----------
+    planned, costs
+        What would be measured anew, and what each aggregate would cost then.
+    released
+        What was measured.
+    """
+    found: list[Fraction | None] = [None] * len(released.blocks)
+    units = 0
+    for i, (mine, theirs) in enumerate(zip(planned.parts, released.parts, strict=True)):
+        pairs = _alike(planned, mine, released, theirs)
+        if pairs is None:
+            return None
+        part = Fraction(0)
+        for own, other in pairs:
+            scale = planned.blocks[own].scale
+            if (lacks := missing(planned.law, released.blocks[other].scale, scale)) > 0:
+                part = max(part, lacks)
+                known = found[other]
+                found[other] = scale if known is None else min(scale, known)
+        units += math.ceil(costs.main[i] * part)
+    return tuple(found), units
+
+
+def _alike(
+    planned: Measuring, mine: AggregateInput, released: Measuring, theirs: AggregateInput
+) -> list[tuple[int, int]] | None:
+    """Return the blocks of an aggregate, and those of a release with the identical totals; None where there are none.
+
+    What their noise costs is the same then.
+    """
+    shape = [(one.kind, one.bounds, one.step, one.half, one.square, one.edges, one.points) for one in (mine, theirs)]
+    if shape[0] != shape[1] or len(mine.blocks) != len(theirs.blocks):
+        return None
+    pairs = list(zip(mine.blocks, theirs.blocks, strict=True))
+    same = all(
+        _totals(planned, planned.blocks[own]) == _totals(released, released.blocks[other]) for own, other in pairs
+    )
+    return pairs if same else None
+
+
+def _totals(measuring: Measuring, block: NoisyNumbers) -> tuple[object, list[Component]]:
+    """Return what is combined from which components, whatever the numbers of their columns are."""
+    combine = block.combine.to_json() if isinstance(block.combine, Strategy) else block.combine
+    components = [measuring.component(column) for column in block.columns]
+    each = [
+        replace(
+            one,
+            input=None if one.input is None else 0,
+            other=None if one.other is None else replace(one.other, input=1),
+            together=None if one.together is None else 0,
+        )
+        for one in components
+    ]
+    return combine, each
