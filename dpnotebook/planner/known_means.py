@@ -34,6 +34,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.pricing import Pricing, cost_of, more_precise, units_of
 from dpnotebook.planner.problem import LedgerView, Option
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.value_ends import COUNT
 from dpnotebook.privacy.tails import half_widths
@@ -193,7 +194,7 @@ class KnownMeans:
     @cached_property
     def _reach(self) -> float:
         """The most that a draw counts for in a sum: more than one, where rows were counted."""
-        used = {*self.sources(), *(item.key[0] for item in self.also)}
+        used = {*self.sources(), *Supposed.of(self.also).releases}
         counts = (key for key, item in self.history.items.items() if item.measurement.summand == COUNT)
         return self.asked.reach if any(key[0] in used for key in counts) else 1.0
 

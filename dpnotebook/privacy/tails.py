@@ -71,7 +71,13 @@ def _scales(scale: object, draws: int) -> list[Fraction]:
     if len(scale) != draws:
         raise ValueError(f"there are {len(scale)} scales for {draws} draws; give one scale, or one a draw")
     known: dict[Fraction, Fraction] = {}
-    return [known.setdefault(one, one) for one in map(checked_scale, scale)]
+    checked = {
+        id(each): each for each in scale
+    }  # mostly few objects, and a fraction takes long to check and to compare
+    equal = {
+        name: known.setdefault(one, one) for name, one in ((at, checked_scale(each)) for at, each in checked.items())
+    }
+    return [equal[id(each)] for each in scale]
 
 
 def kappa(confidence: float, noise: Noise) -> float:
