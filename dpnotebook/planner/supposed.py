@@ -92,7 +92,7 @@ class Supposed(Sequence[Item]):
 
     @cached_property
     def scale_of(self) -> dict[Key, Fraction]:
-        """The scale of the noise of each, by its key; equal ones are one object, as a fraction takes long to compare."""
+        """The scale of the noise of each, by its key; equal ones are one object, as fractions take long to compare."""
         known: dict[Fraction, Fraction] = {}
         return {item.key: known.setdefault(item.scale, item.scale) for item in self._items}
 

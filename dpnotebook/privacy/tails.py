@@ -71,12 +71,11 @@ def _scales(scale: object, draws: int) -> list[Fraction]:
     if len(scale) != draws:
         raise ValueError(f"there are {len(scale)} scales for {draws} draws; give one scale, or one a draw")
     known: dict[Fraction, Fraction] = {}
-    checked = {
-        id(each): each for each in scale
-    }  # mostly few objects, and a fraction takes long to check and to compare
-    equal = {
-        name: known.setdefault(one, one) for name, one in ((at, checked_scale(each)) for at, each in checked.items())
-    }
+    equal: dict[int, Fraction] = {}  # mostly few objects, and a fraction takes long to check and to compare
+    for each in scale:
+        if id(each) not in equal:
+            one = checked_scale(each)
+            equal[id(each)] = known.setdefault(one, one)
     return [equal[id(each)] for each in scale]
 
 
