@@ -121,12 +121,16 @@ class KnownMeans:
 
     def width(self, share: float | None, confidence: float) -> float:
         """Return the half-width of the worst mean as `worst` has it, in integers of a sum, times rows."""
-        ends = (0.0, 1.0) if share is None else (share,)
-        return max(self._width_at(at, confidence) for at in ends)
+        return float(self.widths(share, confidence).max(initial=0.0))
 
-    def _width_at(self, share: float, confidence: float) -> float:
+    def widths(self, share: float | None, confidence: float) -> Floats:
+        """Return the half-width of each mean as `worst` has it, in integers of a sum, times rows, shape (groups,)."""
+        ends = (0.0, 1.0) if share is None else (share,)
+        return np.max([self._widths_at(at, confidence) for at in ends], axis=0)
+
+    def _widths_at(self, share: float, confidence: float) -> Floats:
         weights = np.tile([1 - share, -share], (self.order.shape[1], 1))
-        return float(self._widths(confidence, np.sqrt(self.worst(share)), weights).max(initial=0.0))
+        return self._widths(confidence, np.sqrt(self.worst(share)), weights)
 
     def sources(self) -> tuple[int, ...]:
         """Return the numbers of the releases that the means are made of, ascending."""

@@ -18,6 +18,7 @@ import numpy as np
 from dpnotebook.planner import explain
 from dpnotebook.planner.answers import Answers, Expected, Floats, MeanAnswers, QuantileAnswers
 from dpnotebook.planner.combining import Combined, Promise, combined, combined_details, widths_of
+from dpnotebook.planner.expected_rows import sizes_of_groups
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_means import known_means, with_known
@@ -73,7 +74,12 @@ class SeveralMeasures:
         """Return the way that measures nothing twice; None where nothing is gained by it."""
         if accuracy.epsilon is not None:
             return self._for_units(self.ledger.accountant.units(accuracy.epsilon), accuracy.confidence)
-        return self._within(accuracy)
+        found = self._within(accuracy)
+        if found is None:
+            return None
+        # What is measured rests on groups as large as is assumed; what is said of it, on what releases tell of them.
+        sized = self._option(found.items, found.units, accuracy.confidence, promised=True, sized=True)
+        return found if sized is None else replace(sized, as_good_as=found.as_good_as)
 
     def quick(self, accuracy: Accuracy) -> bool:
         """Return whether planning takes so little that other prices can be listed: an error takes several tries."""
@@ -120,7 +126,7 @@ class SeveralMeasures:
             return None
         bounds = [[units_of([item], table, accountant) for item in layer] for layer in layers]
         cost = sum(max(layer, default=0) for layer in bounds)
-        found = self._option(items, cost, confidence, promised=promised)
+        found = self._option(items, cost, confidence, promised=promised, sized=not promised)
         return None if found is None else replace(found, as_good_as=0 if promised else units)
 
     def _beside(self, question: Question, alone: Option, confidence: float) -> Option:
@@ -169,7 +175,9 @@ class SeveralMeasures:
             units = min(max(math.ceil(units * grown), LEAST_UNITS), most)
         return found
 
-    def _option(self, items: Sequence[Planned], units: int, confidence: float, *, promised: bool) -> Option | None:
+    def _option(
+        self, items: Sequence[Planned], units: int, confidence: float, *, promised: bool, sized: bool = False
+    ) -> Option | None:
         """Return the way that measures something; None where it does not tell every measure.
 
         Parameters
@@ -180,19 +188,24 @@ class SeveralMeasures:
             Probability that an interval holds the exact answer.
         promised
             Whether an error is promised of all measures together; otherwise it is said of the first and its like.
+        sized
+            Whether groups of means have the sizes that releases tell, where these do; else those that are assumed.
         """
         accountant, table = self.ledger.accountant, self.table
         history = History(table.domain, accountant.noise) if self.history is None else self.history
         nearby = _Nearby([item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)])
         expected, sources = list[Expected](), set[int]()
         told: dict[tuple[str, ...], _Told] = {}
+        rows = list[float]()
         for one in self._asked:
             answer, name = self._answers[one.key], _read_off(one)
             if name not in told:
                 near = nearby.to(one)
-                error = _expected(one, answer, history, near, confidence)
+                sizes = sizes_of_groups(one, history) if sized and isinstance(answer, MeanAnswers) else None
+                rows += [] if sizes is None else [float(sizes.min()), float(sizes.max())]
+                error = _expected(one, answer, history, near, confidence, sizes)
                 if error is None and len(near) < len(nearby.all):
-                    error = _expected(one, answer, history, nearby.all, confidence)
+                    error = _expected(one, answer, history, nearby.all, confidence, sizes)
                 if error is None:
                     return None
                 told[name] = error
@@ -216,6 +229,7 @@ class SeveralMeasures:
             combined=True,
             own=self.history is None,
             expected=tuple(expected),
+            sizes=(min(rows), max(rows)) if rows else None,
         )
 
     def _told(self, items: Sequence[Planned]) -> list[str]:
@@ -330,15 +344,33 @@ def _read_off(question: Question) -> tuple[str, ...]:
 
 
 def _expected(
-    question: Question, answer: Answers, history: History, also: Sequence[Item], confidence: float
+    question: Question,
+    answer: Answers,
+    history: History,
+    also: Sequence[Item],
+    confidence: float,
+    sizes: Floats | None = None,
 ) -> _Told | None:
-    """Return how wrong one measure will be, and from which releases it is; None where it is not told."""
+    """Return how wrong one measure will be, and from which releases it is; None where it is not told.
+
+    Parameters
+    ----------
+    question, answer
+        One measure, and how it is answered by itself.
+    history, also
+        Everything recorded, and what is measured beside it.
+    confidence
+        Probability that an interval holds the exact answer.
+    sizes
+        How many rows each group of a mean has; None for as many as are assumed.
+    """
     if isinstance(answer, MeanAnswers):
         means = known_means(question, history, also)
         if means is None or not means.known:
             return None
-        errors = np.sqrt(means.worst(answer.share)) * answer.unit
-        return _Told(errors, means.width(answer.share, confidence) * answer.unit, means.sources())
+        unit = answer.unit if sizes is None else answer.unit * (answer.rows / sizes)
+        widths = means.widths(answer.share, confidence) * unit
+        return _Told(np.sqrt(means.worst(answer.share)) * unit, float(widths.max(initial=0.0)), means.sources())
     asked = asked_of(question, history, also)
     if asked is None:
         return None
