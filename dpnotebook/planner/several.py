@@ -195,7 +195,7 @@ class SeveralMeasures:
         history = History(table.domain, accountant.noise) if self.history is None else self.history
         nearby = _Nearby([item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)])
         expected, sources = list[Expected](), set[int]()
-        told: dict[tuple[str, ...], _Told] = {}
+        told: dict[tuple[str, ...], _Foretold] = {}
         rows = list[float]()
         for one in self._asked:
             answer, name = self._answers[one.key], _read_off(one)
@@ -313,7 +313,7 @@ def _columns(item: Item) -> set[str | None]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Foretold:
     """How wrong what a measure is read off will be, and from which releases it is.
 
     Parameters
@@ -350,7 +350,7 @@ def _expected(
     also: Sequence[Item],
     confidence: float,
     sizes: Floats | None = None,
-) -> _Told | None:
+) -> _Foretold | None:
     """Return how wrong one measure will be, and from which releases it is; None where it is not told.
 
     Parameters
@@ -370,13 +370,13 @@ def _expected(
             return None
         unit = answer.unit if sizes is None else answer.unit * (answer.rows / sizes)
         widths = means.widths(answer.share, confidence) * unit
-        return _Told(np.sqrt(means.worst(answer.share)) * unit, float(widths.max(initial=0.0)), means.sources())
+        return _Foretold(np.sqrt(means.worst(answer.share)) * unit, float(widths.max(initial=0.0)), means.sources())
     asked = asked_of(question, history, also)
     if asked is None:
         return None
     errors = np.sqrt(asked.certain().variances) * asked.step
     width = float(widths_of(history, asked, errors, confidence, also).max(initial=0.0))
-    return _Told(errors, width, asked.sources()) if math.isfinite(width) else None
+    return _Foretold(errors, width, asked.sources()) if math.isfinite(width) else None
 
 
 def details_of(

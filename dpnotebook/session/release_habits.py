@@ -58,7 +58,7 @@ def as_of_frame(release: HasAnswers, name: str) -> Any:
     if name in release.frame.columns:
         return release.frame[name]
     if name == "loc":
-        return _Rows(release)
+        return _RowsByLabel(release)
     if name in LOOKS:
         found = getattr(release.frame.copy(), name)
         return partial(_looked, release, found) if callable(found) and name not in ("iloc", "at", "iat") else found
@@ -83,7 +83,7 @@ def _looked(release: HasAnswers, look: Callable[..., Any], *args: Any, **kwargs:
     raise UnknownVerb(f"this release has no such column; its columns are {', '.join(map(str, release.frame))}")
 
 
-class _Rows:
+class _RowsByLabel:
     """The rows of a release, by their labels."""
 
     def __init__(self, release: HasAnswers) -> None:
