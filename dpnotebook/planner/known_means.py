@@ -126,7 +126,7 @@ class KnownMeans:
     def widths(self, share: float | None, confidence: float) -> Floats:
         """Return the half-width of each mean as `worst` has it, in integers of a sum, times rows, shape (groups,)."""
         ends = (0.0, 1.0) if share is None else (share,)
-        return np.max([self._widths_at(at, confidence) for at in ends], axis=0)
+        return np.asarray(np.max([self._widths_at(at, confidence) for at in ends], axis=0))
 
     def _widths_at(self, share: float, confidence: float) -> Floats:
         weights = np.tile([1 - share, -share], (self.order.shape[1], 1))
