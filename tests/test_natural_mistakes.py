@@ -436,6 +436,287 @@ MISTAKES = [
     ("cell('-e -1', 'SELECT COUNT(*) FROM visits')", "epsilon"),
     ("cell('-e 0.1', 'SELECT * FROM visits')", "rows cannot be shown"),
     ("cell('-e 0.1', 'SELECT COUNT(*) FROM visits WHERE sex = :who')", ":who"),
+    # A second hundred, written in a hurry.
+    ("df.dp.count(where='age => 18', epsilon=0.1)", "where= is not understood: 'age => 18'; write >= for =>"),
+    ("df.dp.count(where='age =< 18', epsilon=0.1)", "where= is not understood: 'age =< 18'; write <= for =<"),
+    ("df.dp.count(where='age ≥ 18', epsilon=0.1)", "where= is not understood: 'age ≥ 18'; write >= for ≥"),
+    ("df.dp.count(where='sex === \"F\"', epsilon=0.1)", "where= is not understood: 'sex === \"F\"'; write == for ==="),
+    (
+        "df.dp.count(where='“sex” == “F”', epsilon=0.1)",
+        "where= is not understood: '“sex” == “F”'; write straight quotes, \" for “",
+    ),
+    (
+        "df.dp.count(where='sex == ‘F’', epsilon=0.1)",
+        "where= is not understood: 'sex == ‘F’'; write straight quotes, ' for ‘",
+    ),
+    (
+        "df.dp.count(where='age = 18 and insured', epsilon=0.1)",
+        "where= is not understood: 'age = 18 and insured'; write == to compare",
+    ),
+    ("df.dp.agg({'age': 'mean'}, epsilom=0.1)", "agg() takes no epsilom=; did you mean epsilon=?"),
+    ("df.dp.mean('age', epsilon=0.1) + 1", "a query has no value before it is run: query.run().value"),
+    ("1 - df.dp.mean('age', epsilon=0.1)", "a query has no value before it is run: query.run().value"),
+    ("df.dp.mean('age', epsilon=0.1) > 3", "a query has no value before it is run: query.run().value"),
+    ("dpn.Dates('2024')", "Dates() cannot be called so: missing a required argument: 'last'"),
+    (
+        "dpn.Dates(start='2024', end='2025')",
+        "Dates() takes no start=; it takes first, last, by, outside, nullable, timezone, label",
+    ),
+    ("dpn.Times(by='hour', first='9')", "Times() takes no first=; it takes by, nullable, timezone, label"),
+    (
+        "session.remaining - 1",
+        "this is an amount of two numbers, .epsilon and .delta: session.remaining.epsilon is one",
+    ),
+    (
+        "session.remaining < 0.1",
+        "this is an amount of two numbers, .epsilon and .delta: session.remaining.epsilon is one",
+    ),
+    ("0.5 * session.spent", "this is an amount of two numbers, .epsilon and .delta: session.remaining.epsilon is one"),
+    (
+        "release.loc['F']",
+        "rows are numbered from 0 to 1: by a level of 'sex' they are release.set_index('sex').loc[...]",
+    ),
+    (
+        "release.sort_values('nothing')",
+        "this release has no such column; its columns are sex, value, std_error, lower, upper",
+    ),
+    (
+        "release.set_index('nothing')",
+        "this release has no such column; its columns are sex, value, std_error, lower, upper",
+    ),
+    ("release.groupby('sex')", "a release is not changed: release.to_frame() is a copy that has groupby"),
+    ("df.dp.count(epsilon=[0.1])", "epsilon must be a number above 0, not [0.1]"),
+    (
+        "df.dp.count(epsilon=None)",
+        "say how accurate the answer must be, or what it may cost: exactly one of epsilon=, error=,",
+    ),
+    ("df.dp.count(epsilon=0.1j)", "epsilon must be a number above 0, not 0.1j"),
+    ("df.dp.count(epsilon=np.array([0.1]))", "epsilon must be a number above 0, not an array of shape (1,)"),
+    ("df.dp.count(error=np.inf)", "error must be a finite number above 0, not inf"),
+    ("df.dp.count(error=-5)", "error must be a finite number above 0, not -5"),
+    ("df.dp.count(error=25, confidence=0)", "confidence must be a finite number above 0, not 0"),
+    (
+        "df.dp.mean(['age'], epsilon=0.1)",
+        "['age'] is not declared in the domain of 'visits': one column is asked here, and several by",
+    ),
+    (
+        "df.dp.mean(np.nan, epsilon=0.1)",
+        "nan is not declared in the domain of 'visits'; declared are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.mean('🦄', epsilon=0.1)",
+        "'🦄' is not declared in the domain of 'visits'; declared are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.mean('', epsilon=0.1)",
+        "'' is not declared in the domain of 'visits'; declared are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.mean('pid', epsilon=0.1)",
+        "'pid' is not declared in the domain of 'visits'; declared are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.groupby('pid').count(epsilon=0.1)",
+        "'pid' is not declared in the domain of 'visits'; declared are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.count(where='pid == 3', epsilon=0.1)",
+        "there is no declared column 'pid'; the domain declares age, sex, insured, cost",
+    ),
+    (
+        "df.dp.groupby(pd.cut(df.age, 5)).count(epsilon=0.1)",
+        "a Series holds values: write its name, 'age'; declared in 'visits' are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.groupby('age // 10').count(epsilon=0.1)",
+        "'age // 10' is not declared in the domain of 'visits'; declared are age, sex, insured, cost",
+    ),
+    (
+        "df.dp.groupby({'sex': 'month'}).count(epsilon=0.1)",
+        "'sex' is declared as Categories(['F', 'M']), which has no 'month': only Dates are grouped by a",
+    ),
+    (
+        "df.dp.groupby({'age': 10}).count(epsilon=0.1)",
+        "'age' is declared as Range(0, 99), which has no 10: only Dates are grouped by a span",
+    ),
+    (
+        "df.dp.groupby('sex').agg({'agee': 'mean'}, epsilon=0.1)",
+        "'agee' is not declared in the domain of 'visits'; did you mean 'age'?",
+    ),
+    (
+        "df.dp.groupby('sex').agg({'age': lambda s: s.max()}, epsilon=0.1)",
+        'agg() takes the names of functions, not a function, such as agg({"age": ["mean", "median"],',
+    ),
+    ("df.dp.groupby('sex').agg('mean', epsilon=0.1)", 'mean is of a column: name it, as in agg({"age": "mean"})'),
+    (
+        "df.dp.groupby('sex').size()",
+        "say how accurate the answer must be, or what it may cost: exactly one of epsilon=, error=,",
+    ),
+    (
+        "df.dp.agg({'age': '150%'}, epsilon=0.1)",
+        "agg() has no function '150%'; there are count, size, sum, mean, median, std, var, min, max,",
+    ),
+    (
+        "df.dp.agg({'age': {'a': 'mean'}}, epsilon=0.1)",
+        'agg() takes the names of functions, not {\'a\': \'mean\'}, such as agg({"age": ["mean", "median"],',
+    ),
+    (
+        "df.dp.agg(lambda d: d.age.mean(), epsilon=0.1)",
+        'agg() takes the names of functions, not a function, such as agg({"age": ["mean", "median"],',
+    ),
+    ("df.dp.agg({'age': 'mean'}, error=-1)", "error must be a finite number above 0, not -1"),
+    (
+        "df.dp.describe(['age', 'agee'], epsilon=0.1)",
+        "'agee' is not declared in the domain of 'visits'; did you mean 'age'?",
+    ),
+    (
+        "df.dp.describe(df[['age']], epsilon=0.1)",
+        "a DataFrame holds values: write the name of a column; declared in 'visits' are age, sex,",
+    ),
+    ("df.dp.describe(0.1)", "0.1 is not declared in the domain of 'visits'; declared are age, sex, insured, cost"),
+    (
+        "df.dp.loc[df.age > 3, 'age'].mean()",
+        "loc shows rows, and those of people are never shown. Ask of all rows, or of some:",
+    ),
+    (
+        "df.dp[df.age > 65].count(epsilon=0.1)",
+        'a condition in brackets chooses rows; here every verb has where=, a text: count(where="age >=',
+    ),
+    (
+        "df.loc[df.age > 65].dp.mean('age', epsilon=0.1)",
+        "this frame is not protected. A filtered or copied frame is a new one: ask the original and say",
+    ),
+    (
+        "df.head().dp.mean('age', epsilon=0.1)",
+        "this frame is not protected. A filtered or copied frame is a new one: ask the original and say",
+    ),
+    ("df.dp.age.mean()", "a column is named in a verb: histogram('age', epsilon=0.1), for example; or in brackets:"),
+    ("df.dp['agee']", "'agee' is not declared in the domain of 'visits'; did you mean 'age'?"),
+    (
+        "df.dp['age', 'sex'].mean(epsilon=0.1)",
+        "what stands in brackets shows rows, and those of people are never shown. Ask of all rows, or",
+    ),
+    ("df.dp.mean('age', epsilon=0.1).frame", "a query has no frame before it is run: query.run().frame"),
+    ("df.dp.mean('age', epsilon=0.1).plot()", "a query has no plot before it is run: query.run().plot"),
+    (
+        "df.dp.sum('cost', bounds=(0, float('inf')), epsilon=0.1)",
+        "bounds of 'cost' must be finite and increasing, not (0, inf)",
+    ),
+    (
+        "df.dp.sum('cost', clip=(0, 100), epsilon=0.1)",
+        "sum() takes no clip=; it takes column, bounds, granularity, where, epsilon, error, variance,",
+    ),
+    (
+        "df.dp.cdf('sex', epsilon=0.1).plan",
+        "'sex' is declared as Categories(['F', 'M']): a cdf needs an order; declare it as Range, Bins",
+    ),
+    (
+        "df.dp.answer(np.eye(3), epsilon=0.1)",
+        'answer() takes a workload, such as dpn.marginals(2), dpn.ranges("age") or',
+    ),
+    (
+        "df.dp.answer(dpn.marginals(9), epsilon=0.1)",
+        "marginals of 9 attributes need at least as many, and there are 4; write k=4",
+    ),
+    (
+        "df.dp.crosstab('age', 'sex', margins=True, epsilon=0.1)",
+        "crosstab() takes no margins=; totals are answers of their own: histogram('age', epsilon=0.1),",
+    ),
+    (
+        "df.dp.histogram('age', density=True, epsilon=0.1)",
+        "histogram() takes no density=; it takes column, where, epsilon, error, variance, confidence,",
+    ),
+    (
+        "df.dp.count(where='age == \"🦄\"', epsilon=0.1)",
+        "age holds numbers, and '🦄' is a text; compare it with a number",
+    ),
+    (
+        "df.dp.count(where=[('age', '>', 3)], epsilon=0.1)",
+        "where= is a text such as \"age >= 65 and sex == 'F'\", not a list",
+    ),
+    (
+        "df.dp.count(where='18 <= age <= ', epsilon=0.1)",
+        "where= is not understood: '18 <= age <='; write it as for DataFrame.query, for example \"age >=",
+    ),
+    (
+        "df.dp.count(where='age > age.mean()', epsilon=0.1)",
+        ".mean() is not supported; the methods of a column are .isna(), .notna(), .between(a, b) and",
+    ),
+    (
+        "df.dp.count(where='index > 3', epsilon=0.1)",
+        "there is no declared column 'index'; the domain declares age, sex, insured, cost",
+    ),
+    ("df.dp.count(where=np.nan, epsilon=0.1)", "where= is a text such as \"age >= 65 and sex == 'F'\", not a float"),
+    ("df.dp.count(where='age > 1e400', epsilon=0.1)", "age is compared with infinity; write a number"),
+    (
+        "dpn.Dates('2024-12-31', '2023-01-01')",
+        "Dates from 2024-12-31 to 2023-01-01 are none: the first day comes after the last",
+    ),
+    (
+        "dpn.Dates('01/02/2024', '31/12/2024')",
+        "the first day of Dates: '01/02/2024' can be read as more than one date; write year, month and",
+    ),
+    (
+        "dpn.Dates('2024-02-30', '2024-12-31')",
+        "the first day of Dates: '2024-02-30' is on no calendar; write a date such as '2023-05-17'",
+    ),
+    (
+        "dpn.Dates('2023', '2024', by='fortnight')",
+        "by= is 'day' or 'week' or 'month' or 'quarter' or 'year', not 'fortnight'",
+    ),
+    ("dpn.Times('25:00')", "by= is 'hour', 'minute', or minutes that divide a day: '15 minutes'; not '25:00'"),
+    ("dpn.Bins(edges=[0, 5, 3])", "edges of Bins increase, and 5 comes before 3"),
+    (
+        "dpn.Bins(0, 100, bins=10)",
+        "Bins() takes no bins=; it takes low, high, width, count, edges, intervals, outside, nullable,",
+    ),
+    (
+        "dpn.Range(0, float('nan'))",
+        "the high end of a Range is a finite number, not nan; write a bound you know from outside the",
+    ),
+    ("dpn.Budget(epsilon=float('inf'))", "the budget's epsilon must be a finite number above 0, not inf"),
+    (
+        "protect(domain={'day': ['2024-01-01']})",
+        "'day' is declared as Categories(['2024-01-01']), which is for text, but the column holds",
+    ),
+    (
+        "protect(domain={'pid': dpn.Dates('2024', '2024')})",
+        "'pid' is declared as Dates('2024-01-01', '2024-12-31', by='day'), which is for dates, but the",
+    ),
+    (
+        "protect(domain={'day': dpn.Dates('2024', '2024', timezone='Mars')})",
+        "there is no time zone 'Mars'; write one as 'Europe/Paris' or 'UTC'",
+    ),
+    (
+        "protect(domain={'age': pd.Series([1, 2])})",
+        "column 'age': this is a column of data; a domain says what you know without it: write its",
+    ),
+    (
+        "protect(domain={'age': dpn.Range(0, 99)}, unit=['pid'])",
+        'unit= is the column that says whose row it is, or dpn.Unit("patient", column="patient_id"),',
+    ),
+    ("protect(domain={'sex': ['F', 'F']})", "column 'sex': the level 'F' is listed twice"),
+    (
+        "session.sql('SELECT COUNT(*) FROM df', epsilon=0.1)",
+        "no table 'df' is protected or registered as public in this session; there are visits (line 1,",
+    ),
+    (
+        'session.sql("SELECT COUNT(*) FROM visits WHERE sex = F", epsilon=0.1)',
+        "there is no column 'F' here; there are age, sex, insured, cost, pid, day, note (line 1, column",
+    ),
+    (
+        "session.sql('SELECT sex COUNT(*) FROM visits GROUP BY sex', epsilon=0.1)",
+        "the SQL cannot be read at 'COUNT' (line 1, column 12)",
+    ),
+    ("session.sql(['SELECT COUNT(*) FROM visits'], epsilon=0.1)", "a SQL statement is a text, not a list"),
+    ("release[['sex', 'valu']]", "this release has no column 'valu'; it has sex, value, std_error, lower, upper"),
+    ("int(release)", "this release has 2 answers: use .frame"),
+    ("one + one", "releases are compared, by release - other and release / other, and not by +: work out + for"),
+    ("cell('-e zero', 'SELECT COUNT(*) FROM visits')", "argument -e/--epsilon: a number above 0 such as 0.1, not zero"),
+    (
+        "cell('-e 0.1', 'SELECT COUNT(*) FROM visits WHERE age > :limit')",
+        ":limit has no value: give parameters={'limit': ...}, or in a notebook a variable of this name",
+    ),
 ]
 
 

@@ -38,6 +38,7 @@ ALIKE = (
     exp.Exp,
     exp.Floor,
     exp.Greatest,
+    exp.Grouping,
     exp.If,
     exp.Least,
     exp.Left,

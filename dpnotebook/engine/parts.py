@@ -184,6 +184,10 @@ class PartsEngine:
         """Return the totals of measurements of the same rows and axes; see `TableEngine.totals_of`."""
         return [self.totals(one) for one in measurements]
 
+    def totals_apart(self, measurements: Sequence[Measurement]) -> list[NDArray[np.int64]]:
+        """Return how many rows have each level of one axis, for several; see `TableEngine.totals_apart`."""
+        return [self.totals(one) for one in measurements]
+
     def levels(self, measurement: Measurement) -> None:
         """Return nothing: parts are counted where they are; see `TableEngine.levels`."""
 

@@ -38,6 +38,9 @@ class TotalsReader(Protocol):
     def totals_of(self, measurements: Sequence[Measurement]) -> list[Integers]:
         """Return the totals of measurements of the same rows and axes, read at once."""
 
+    def totals_apart(self, measurements: Sequence[Measurement]) -> list[Integers]:
+        """Return how many of the same rows have each level of one axis, for several such measurements, at once."""
+
     def levels(self, measurement: Measurement) -> Levels | None:
         """Return which level of each axis every row is in that takes part; None where it does not."""
 
@@ -138,15 +141,16 @@ def exact_answers(measurement: Measurement, domain: Domain, table: TotalsReader)
 def all_exact_answers(measurements: Sequence[Measurement], domain: Domain, table: TotalsReader) -> Iterator[Integers]:
     """Yield the exact answers of several measurements in their order, those of the same rows from the same scans.
 
-    Sums and counts over the same axes are one statement; histograms of single columns are counted from the levels of
-    all rows, where `levels` reads these. Parameters and what is raised are as for `exact_answers`.
+    Sums and counts over the same axes are one statement; so are histograms of single columns, which are counted from
+    the levels of all rows where `levels` reads these. Parameters and what is raised are as for `exact_answers`.
     """
     read: dict[int, Integers] = {}
     for first, measurement in enumerate(measurements):
         if first not in read:
             for alike in (_same_axes, _single_columns):
                 places = alike(measurements, first, domain, read)
-                if len(places) > 1 and (found := _read_at_once(measurements, places, table)) is not None:
+                if len(places) > 1:
+                    found = _read_at_once([measurements[i] for i in places], table)
                     read.update(zip(places, found, strict=True))
                     break
         if first not in read:
@@ -183,17 +187,14 @@ def _single_columns(
     return list(itertools.islice(alike, TOGETHER))
 
 
-def _read_at_once(
-    measurements: Sequence[Measurement], places: Sequence[int], table: TotalsReader
-) -> list[Integers] | None:
-    """Return the histograms of measurements that go together; None where that is not faster here."""
-    chosen = [measurements[i] for i in places]
+def _read_at_once(chosen: Sequence[Measurement], table: TotalsReader) -> list[Integers]:
+    """Return the histograms of measurements that go together."""
     if all(one.axes == chosen[0].axes for one in chosen):
         return table.totals_of(chosen)
     axes = tuple(dict.fromkeys(one.axes[0] for one in chosen))
     rows = table.levels(replace(chosen[0], axes=axes))
     if rows is None:
-        return None
+        return table.totals_apart(chosen)
     found = dict(zip(axes, rows, strict=True))
     return [_counted([found[one.axes[0]]], [one.axes[0].size]) for one in chosen]
 

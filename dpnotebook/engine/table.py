@@ -193,6 +193,30 @@ class TableEngine:
             every.append(totals)
         return every
 
+    def totals_apart(self, measurements: Sequence[Measurement]) -> list[NDArray[np.int64]]:
+        """Return how many of the same rows have each level of one axis, for several such measurements, in one scan."""
+        self._bound()
+        axes = [one.axes[0] for one in measurements]
+        keys = [f"k{i}" for i in range(len(axes))]
+        rows = self._where(selects(measurements[0].where, self.domain, self.columns))
+        named = ", ".join(f"{self._key(axis)} AS {key}" for axis, key in zip(axes, keys, strict=True))
+        # A key is missing in the groups of the others, as where a value is missing: GROUPING tells the two apart.
+        told = ", ".join(f"{key}, GROUPING({key}) AS not_{key}" for key in keys)
+        sets = ", ".join(f"({key})" for key in keys)
+        found = self._columns(
+            f"SELECT {told}, count(*) AS n FROM (SELECT {named} FROM {self._relation} AS r{rows}) AS keyed "
+            f"GROUP BY GROUPING SETS ({sets})"
+        )
+        number = np.ma.filled(np.ma.asarray(found["n"]), 0).astype(np.int64)
+        every = []
+        for axis, key in zip(axes, keys, strict=True):
+            own = np.flatnonzero(np.ma.filled(np.ma.asarray(found[f"not_{key}"]), 1) == 0)
+            position = self._positions(axis, found[key][own])
+            totals = np.zeros((1, axis.size), dtype=np.int64)
+            np.add.at(totals[0], position[position >= 0], number[own][position >= 0])
+            every.append(totals)
+        return every
+
     def levels(self, measurement: Measurement) -> list[NDArray[Any]] | None:
         """Return which level of each axis every row is in that takes part in a measurement.
 

@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from dpnotebook import inference, ledger, strategy, workload
-from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.domain_workloads import Asking
 from dpnotebook.domain.named_workloads import WorkloadRequest
@@ -42,7 +42,7 @@ ASKED = (
     JointPurchase,
     *WIDGETS,
 )
-DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, WorkloadRequest)
+DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, Dates, Times, WorkloadRequest)
 ROOMS = (workload, strategy, inference, ledger)
 
 

@@ -100,33 +100,48 @@ class MeasuredHistogram:
     draws: tuple[Draws, ...]
 
 
+class _Histogram:
+    """The histogram of some rows over all attributes, with the levels that these rows have.
+
+    Parameters
+    ----------
+    where, domain
+        The rows, of which declared domain.
+    """
+
+    def __init__(self, where: Predicate, domain: Domain) -> None:
+        self.where, self.domain = where, domain
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """All attributes with the levels that these rows have."""
+        return tuple(Axis(name, allowed_levels(self.where, name, self.domain)) for name in self.domain.names)
+
+    @cached_property
+    def sides(self) -> Sequence[Identity]:
+        """The counts of each level of them."""
+        return [Identity(axis.size) for axis in self.axes]
+
+
 @dataclass(eq=False)
 class _Marginals:
     """Marginals of the same rows: their measurements, with the weight of each subset and its numbers.
 
     Parameters
     ----------
-    where, axes, sides
-        The rows, all attributes with the levels that these rows have, and the counts of each level of them.
+    of
+        What they are marginals of.
     known
         The measurements by their queries.
     """
 
-    where: Predicate
-    axes: tuple[Axis, ...]
-    sides: Sequence[Identity]
+    of: _Histogram
     known: dict[str, tuple[Repeats, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
 
     @property
     def tells_apart(self) -> bool:
         """Whether anything was told apart among the rows."""
         return any(subset for _, parts in self.known.values() for subset, _, _ in parts)
-
-    @classmethod
-    def none_of(cls, where: Predicate, domain: Domain) -> _Marginals:
-        """Return those of some rows before anything was measured."""
-        axes = tuple(Axis(name, allowed_levels(where, name, domain)) for name in domain.names)
-        return cls(where, axes, [Identity(axis.size) for axis in axes])
 
     def source(self) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
@@ -148,9 +163,9 @@ class _Marginals:
             for known, parts in self.known.values()
             for subset, weight, columns in parts
         ]
-        operator = Marginals(self.sides, weights)
+        operator = Marginals(self.of.sides, weights)
         noisy = np.concatenate([numbers[subset] / weights[subset] for subset in weights])
-        return MeasuredHistogram(self.where, self.axes, operator, noisy, 1.0, tuple(draws))
+        return MeasuredHistogram(self.of.where, self.of.axes, operator, noisy, 1.0, tuple(draws))
 
 
 class ClosedForm:
@@ -189,7 +204,7 @@ class ClosedForm:
             at = True, measurement.where.key
             rows = measurement.where
             if rows.key not in self._marginals:
-                self._marginals[rows.key] = _Marginals.none_of(rows, self.domain)
+                self._marginals[rows.key] = _Marginals(_Histogram(rows, self.domain))
             self._marginals[rows.key].known[measurement.key] = known, parts
         self._sources.pop(at, None)
 
@@ -227,7 +242,8 @@ class ClosedForm:
         """Yield the sources whose rows may hold all those of a question, the latest first."""
         for key, group in self._marginals.items():
             same = key == asked.where.key  # a single count tells nothing of a part of its rows
-            if same or (asked.may_lie_in(group.where) and (group.where.is_everything or group.tells_apart)):
+            rows = group.of.where
+            if same or (asked.may_lie_in(rows) and (rows.is_everything or group.tells_apart)):
                 yield self._source((True, key))
         others = [
             key

@@ -21,6 +21,7 @@ from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.question import Question
@@ -71,6 +72,38 @@ class Promise:
         return known & (estimates.std_error <= self.std_error * ROUNDING) & near
 
 
+@dataclass(frozen=True)
+class Combined:
+    """The best answers to what is linear in a question, from everything recorded.
+
+    Parameters
+    ----------
+    estimates
+        The answers; of quantiles, the cumulative counts that they are read off.
+    sources
+        The numbers of the releases that they are made of.
+    reach, scale
+        The most that a draw of noise counts for in an answer, and the least scale of a draw.
+    """
+
+    estimates: Estimates
+    sources: tuple[int, ...]
+    reach: float
+    scale: float
+
+    def details(self, question: Question, history: History, confidence: float) -> dict[str, Any]:
+        """Return the answers to a question as what the ledger keeps beside the noisy numbers."""
+        measure, found = question.measures[0], self.estimates
+        told: dict[str, Any] = {"step": self.reach, "scale": self.scale}
+        if measure.kind == "quantile":
+            answer = to_linear(measure, question, history.domain, history.noise)
+            assert isinstance(answer, QuantileAnswers)
+            told["ranks"] = answer.worst(found.std_error).tolist()
+            told["reach"] = float((found.upper - found.lower).max(initial=0.0)) / 2
+            found = answer.read(found)
+        return {"estimates": estimates_to_json(found, confidence, self.sources) | told}
+
+
 def combined_details(
     history: History,
     question: Question,
@@ -82,6 +115,31 @@ def combined_details(
     alone: bool = False,
 ) -> dict[str, Any] | None:
     """Return the best answers to a question as what the ledger keeps beside the noisy numbers.
+
+    Parameters
+    ----------
+    history, question, confidence, promise, also, own, alone
+        As for `combined`.
+
+    Returns
+    -------
+    None where no answer keeps the promise: that is a matter of variances, never of what was measured.
+    """
+    found = combined(history, question, confidence, promise, also, own, alone=alone)
+    return None if found is None else found.details(question, history, confidence)
+
+
+def combined(
+    history: History,
+    question: Question,
+    confidence: float,
+    promise: Promise,
+    also: Sequence[Item] = (),
+    own: Own | None = None,
+    *,
+    alone: bool = False,
+) -> Combined | None:
+    """Return the best answers to what is linear in a question; of its quantiles of one column, the same for all.
 
     Parameters
     ----------
@@ -103,12 +161,12 @@ def combined_details(
 
     Returns
     -------
-    None where no answer keeps the promise: that is a matter of variances, never of what was measured.
+    None where no answer keeps the promise.
     """
+    also = Supposed.of(also)
     asked = marginal_measurement.asked_of(question, history, also)
-    best, sources = None, tuple(dict.fromkeys(item.key[0] for item in also))
-    if asked is not None:
-        best, sources = _from_all(history, asked, confidence, also), asked.sources()
+    best = None if asked is None else _from_all(history, asked, confidence, also)
+    sources = also.releases if asked is None else asked.sources()
     if best is None or not promise.kept(best).all():
         # Of one release the exact law is known where that of many together is not.
         closed = marginal_measurement.closed_of(question, history, also)
@@ -124,14 +182,7 @@ def combined_details(
     measure = question.measures[0]
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
     reach = step if asked is None else asked.step * asked.reach
-    told: dict[str, Any] = {"step": reach, "scale": marginal_measurement.least_scale(history, also)}
-    if measure.kind == "quantile":
-        answer = to_linear(measure, question, history.domain, history.noise)
-        assert isinstance(answer, QuantileAnswers)
-        told["ranks"] = answer.worst(best.std_error).tolist()
-        told["reach"] = float((best.upper - best.lower).max(initial=0.0)) / 2
-        best = answer.read(best)
-    return {"estimates": estimates_to_json(best, confidence, sources) | told}
+    return Combined(best, sources, reach, marginal_measurement.least_scale(history, also))
 
 
 def exact_half_width(history: History, asked: marginal_measurement.LinearTarget, confidence: float) -> float:
@@ -240,5 +291,5 @@ def draws_of(
     if found is None or found[0].size > MOST_WEIGHTS:
         return None
     weights, keys = found
-    scales = {item.key: item.scale for item in also}
+    scales = Supposed.of(also).scale_of
     return weights, [scales[key] if key in scales else history.items[key].scale for key in keys]

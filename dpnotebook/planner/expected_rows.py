@@ -15,6 +15,7 @@ import numpy as np
 from dpnotebook.domain.parts import PART
 from dpnotebook.domain.values import Mask
 from dpnotebook.errors import PredicateError
+from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.history import History
 from dpnotebook.planner.marginal_measurement import asked_of
 from dpnotebook.planner.table import TableSchema
@@ -84,6 +85,24 @@ def _counted(where: Predicate, table: TableSchema, history: History | None) -> t
         return rows, "as releases tell"
     named = ", ".join(f"#{number}" for number in numbers)
     return rows, f"as release {named} tells" if len(numbers) == 1 else f"as releases {named} tell"
+
+
+def sizes_of_groups(question: Question, history: History) -> Floats | None:
+    """Return how many rows releases say each group of a mean has, in the order of its answers; None where they do not.
+
+    A count that is lost in its noise is taken to be as large as that. Of one group `with_rows` tells.
+    """
+    measure = question.measures[0]
+    if not question.keys or measure.workload is not None or measure.column in question.keys:
+        return None
+    for where in dict.fromkeys((_with_values(question.where, measure.column), question.where)):
+        asked = asked_of(Question(question.table, (Measure("count"),), question.keys, where), history)
+        if asked is None or not asked.told:
+            continue
+        values, variances = asked.estimates()
+        if np.isfinite(variances).all():
+            return np.asarray(np.maximum(np.maximum(values, np.sqrt(variances)), 1.0))
+    return None
 
 
 def _with_values(where: Predicate, column: str | None) -> Predicate:

@@ -41,13 +41,25 @@ def unit(measure: Measure, question: Question) -> str:
     return "rows of rank" if measure.kind == "quantile" else question.unit_of(measure)
 
 
-def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
-    """Return what the expected error rests on beyond the declared domain; empty when nothing."""
+def assumption(
+    question: Question, assumed: Assumption, answer: Answers, sizes: tuple[float, float] | None = None
+) -> str:
+    """Return what the expected error rests on beyond the declared domain; empty when nothing.
+
+    Parameters
+    ----------
+    question, assumed, answer
+        What is asked, what is assumed of its means, and how one measure is answered.
+    sizes
+        The least and the most rows of a group, where releases tell how many each has.
+    """
     if not isinstance(answer, MeanAnswers):
         return ""
     groups = int(answer.measurement.operator.shape[0])
     text = f"assuming about {answer.rows:,.0f} rows" + (" in each group" if groups > 1 else "")
-    if assumed.source:
+    if sizes is not None:
+        text = f"taking groups to have the rows that releases tell, about {sizes[0]:,.0f} to {sizes[1]:,.0f}"
+    elif assumed.source:
         text += f" ({assumed.source})"
     elif assumed.guessed:
         text += (

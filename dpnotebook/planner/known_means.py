@@ -34,6 +34,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.pricing import Pricing, cost_of, more_precise, units_of
 from dpnotebook.planner.problem import LedgerView, Option
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.value_ends import COUNT
 from dpnotebook.privacy.tails import half_widths
@@ -120,12 +121,16 @@ class KnownMeans:
 
     def width(self, share: float | None, confidence: float) -> float:
         """Return the half-width of the worst mean as `worst` has it, in integers of a sum, times rows."""
-        ends = (0.0, 1.0) if share is None else (share,)
-        return max(self._width_at(at, confidence) for at in ends)
+        return float(self.widths(share, confidence).max(initial=0.0))
 
-    def _width_at(self, share: float, confidence: float) -> float:
+    def widths(self, share: float | None, confidence: float) -> Floats:
+        """Return the half-width of each mean as `worst` has it, in integers of a sum, times rows, shape (groups,)."""
+        ends = (0.0, 1.0) if share is None else (share,)
+        return np.asarray(np.max([self._widths_at(at, confidence) for at in ends], axis=0))
+
+    def _widths_at(self, share: float, confidence: float) -> Floats:
         weights = np.tile([1 - share, -share], (self.order.shape[1], 1))
-        return float(self._widths(confidence, np.sqrt(self.worst(share)), weights).max(initial=0.0))
+        return self._widths(confidence, np.sqrt(self.worst(share)), weights)
 
     def sources(self) -> tuple[int, ...]:
         """Return the numbers of the releases that the means are made of, ascending."""
@@ -193,7 +198,7 @@ class KnownMeans:
     @cached_property
     def _reach(self) -> float:
         """The most that a draw counts for in a sum: more than one, where rows were counted."""
-        used = {*self.sources(), *(item.key[0] for item in self.also)}
+        used = {*self.sources(), *Supposed.of(self.also).releases}
         counts = (key for key, item in self.history.items.items() if item.measurement.summand == COUNT)
         return self.asked.reach if any(key[0] in used for key in counts) else 1.0
 

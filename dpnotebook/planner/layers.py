@@ -58,9 +58,12 @@ def _in_layers(questions: Sequence[Question]) -> list[list[Question]]:
     """Return questions in layers; no two of one layer are of the same row."""
     layers: list[list[Question]] = []
     taken: list[Predicate] = []
+    full: dict[str, int] = {}  # for some rows, how many layers have no room: a layer never loses rows
     for one in questions:
         rows = _adding(one)
-        place = next((at for at, found in enumerate(taken) if (found & rows).is_empty), len(layers))
+        first = full.get(rows.key, 0)
+        place = next((at for at, found in enumerate(taken[first:], first) if (found & rows).is_empty), len(layers))
+        full[rows.key] = place
         if place == len(layers):
             layers.append([])
             taken.append(rows)

@@ -136,9 +136,11 @@ class OverAtoms:
             own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(own).max(initial=1e-300)]
             if len(keys) + own.shape[1] * len(source.repeats) > most:
                 return None
-            for key, share in source.shares.items() if own.size else ():
-                columns.append(own * share)
-                keys.extend([key] * own.shape[1])
+            if own.size:
+                shares, draws = source.shares, own.shape[1]
+                each = own[:, None, :] * np.array([*shares.values()])[None, :, None]
+                columns.append(each.reshape(rows.size, -1))
+                keys.extend(key for key in shares for _ in range(draws))
         return np.concatenate(columns, axis=1), keys
 
     def sources(self) -> tuple[int, ...]:

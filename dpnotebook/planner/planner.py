@@ -315,7 +315,9 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         reused=option.reused,
         affordable=spent + price <= accountant.total,
         assumption=explain.size_assumed(given, accuracy, unit)
-        or next(filter(None, (explain.assumption(question, assumption, answer) for answer in way.answers)), ""),
+        or next(
+            filter(None, (explain.assumption(question, assumption, answer, option.sizes) for answer in way.answers)), ""
+        ),
         warnings=(
             *explain.warnings(question, table.domain, assumption, expected, epsilon),
             *(explain.smaller_groups(question, accuracy, expected) if option.reused else ()),

@@ -103,6 +103,8 @@ class Option:
         As in `Plan`.
     expected
         How wrong each measure will be, where there are several.
+    sizes
+        Of groups of means the least and the most rows, where releases tell how many each has.
     """
 
     items: tuple[Planned, ...]
@@ -119,6 +121,7 @@ class Option:
     as_good_as: int = 0
     forecast: PurchaseForecast | None = None
     expected: tuple[Expected, ...] = ()
+    sizes: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)

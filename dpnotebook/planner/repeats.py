@@ -6,7 +6,7 @@ squares needs (Gauss-Markov): ten thousand measurements of one histogram take no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -156,7 +156,7 @@ class SupposedRepeats:
             for name in item.attributes:
                 self._near.setdefault(name, set()).add(item.measurement.key)
         self._places = {name: place for place, name in enumerate(self.by_queries)}
-        self._rows: list[list[tuple[str, Observation]]] | None = None
+        self._rows: list[_Alike] | None = None
 
     def told(self, block: LeastSquaresState) -> Iterator[Observation]:
         """Yield what they say about the attributes of a block."""
@@ -168,21 +168,70 @@ class SupposedRepeats:
         for name in sorted(near, key=self._places.__getitem__):
             yield from told(self.by_queries[name], block.names, block.domain)
         for alike in self._rows_by_form(block.domain):
-            others = [one for name, one in alike if name not in near]
-            # Of what the block has already it is known how much that said before.
-            yield from (one for one in others if one.name in block.sources)
-            if new := [one for one in others if one.name not in block.sources]:
-                yield _added_up(new)
+            yield from alike.without(near, block)
 
-    def _rows_by_form(self, domain: Domain) -> list[list[tuple[str, Observation]]]:
-        """Return what is said of all rows, by how it is made of noisy numbers, each with the queries it is of."""
+    def _rows_by_form(self, domain: Domain) -> list[_Alike]:
+        """Return what is said of all rows, by how it is made of noisy numbers."""
         if self._rows is None:
             found: dict[tuple[Any, ...], list[tuple[str, Observation]]] = {}
             for name, known in self.by_queries.items():
                 for one in told(known, (), domain):
                     found.setdefault(_form(one), []).append((name, one))
-            self._rows = list(found.values())
+            self._rows = [_Alike(each) for each in found.values()]
         return self._rows
+
+
+class _Alike:
+    """Counts of all rows that are made of noisy numbers in the same way.
+
+    Parameters
+    ----------
+    each
+        What each says, with the queries it is of.
+    """
+
+    def __init__(self, each: Sequence[tuple[str, Observation]]) -> None:
+        self._each = each
+        self._names = {one.name for _, one in each}
+        self._asked = [one.asked for _, one in each]
+        self._places: dict[str, list[int]] = {}
+        for place, (name, _) in enumerate(each):
+            self._places.setdefault(name, []).append(place)
+        self._precisions = [one.precision for _, one in each]
+        self._weighted = np.array([one.weighted for _, one in each])
+        self._repeats = {key: precision for _, one in each for key, precision in one.repeats.items()}
+
+    def without(self, near: Collection[str], block: LeastSquaresState) -> Iterator[Observation]:
+        """Yield what they say to a block, without those of some queries: added up, but for what it has already."""
+        left_out = {place for name in near for place in self._places.get(name, ())}
+        if self._names.isdisjoint(block.sources):
+            if len(left_out) < len(self._each):
+                yield self._added_up(left_out)
+            return
+        others = [one for place, (_, one) in enumerate(self._each) if place not in left_out]
+        # Of what the block has already it is known how much that said before.
+        yield from (one for one in others if one.name in block.sources)
+        left_out.update(place for place, (_, one) in enumerate(self._each) if one.name in block.sources)
+        if len(left_out) < len(self._each):
+            yield self._added_up(left_out)
+
+    def _added_up(self, left_out: Collection[int]) -> Observation:
+        """Return all but some as if these had asked the same."""
+        kept = [place for place in range(len(self._each)) if place not in left_out]
+        first = self._each[kept[0]][1]
+        if len(kept) == 1:
+            return first
+        repeats = dict(self._repeats)
+        for place in left_out:
+            for key in self._each[place][1].repeats:
+                del repeats[key]
+        return replace(
+            first,
+            asked="\n".join([self._asked[place] for place in kept]),
+            precision=sum([self._precisions[place] for place in kept]),
+            weighted=np.sum(self._weighted[kept], axis=0),
+            repeats=repeats,
+        )
 
 
 def _form(one: Observation) -> tuple[Any, ...]:
@@ -190,18 +239,6 @@ def _form(one: Observation) -> tuple[Any, ...]:
     part = one.part
     totals = b"" if part.totals is None else part.totals.tobytes()
     return one.index, part.weight, part.columns.shape, part.columns.tobytes(), totals
-
-
-def _added_up(alike: Sequence[Observation]) -> Observation:
-    """Return counts of all rows, of different measurements, as if these had asked the same."""
-    if len(alike) == 1:
-        return alike[0]
-    repeats = {key: precision for one in alike for key, precision in one.repeats.items()}
-    weighted = np.sum([one.weighted for one in alike], axis=0)
-    asked = "\n".join(one.asked for one in alike)
-    return replace(
-        alike[0], asked=asked, precision=sum(one.precision for one in alike), weighted=weighted, repeats=repeats
-    )
 
 
 def told(known: Repeats, names: Sequence[str], domain: Domain) -> list[Observation]:

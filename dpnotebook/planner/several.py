@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.planner import explain
-from dpnotebook.planner.answers import Answers, Expected, MeanAnswers, QuantileAnswers
-from dpnotebook.planner.combining import Promise, combined_details, widths_of
+from dpnotebook.planner.answers import Answers, Expected, Floats, MeanAnswers, QuantileAnswers
+from dpnotebook.planner.combining import Combined, Promise, combined, combined_details, widths_of
+from dpnotebook.planner.expected_rows import sizes_of_groups
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_means import known_means, with_known
@@ -73,7 +74,12 @@ class SeveralMeasures:
         """Return the way that measures nothing twice; None where nothing is gained by it."""
         if accuracy.epsilon is not None:
             return self._for_units(self.ledger.accountant.units(accuracy.epsilon), accuracy.confidence)
-        return self._within(accuracy)
+        found = self._within(accuracy)
+        if found is None:
+            return None
+        # What is measured rests on groups as large as is assumed; what is said of it, on what releases tell of them.
+        sized = self._option(found.items, found.units, accuracy.confidence, promised=True, sized=True)
+        return found if sized is None else replace(sized, as_good_as=found.as_good_as)
 
     def quick(self, accuracy: Accuracy) -> bool:
         """Return whether planning takes so little that other prices can be listed: an error takes several tries."""
@@ -120,7 +126,7 @@ class SeveralMeasures:
             return None
         bounds = [[units_of([item], table, accountant) for item in layer] for layer in layers]
         cost = sum(max(layer, default=0) for layer in bounds)
-        found = self._option(items, cost, confidence, promised=promised)
+        found = self._option(items, cost, confidence, promised=promised, sized=not promised)
         return None if found is None else replace(found, as_good_as=0 if promised else units)
 
     def _beside(self, question: Question, alone: Option, confidence: float) -> Option:
@@ -169,7 +175,9 @@ class SeveralMeasures:
             units = min(max(math.ceil(units * grown), LEAST_UNITS), most)
         return found
 
-    def _option(self, items: Sequence[Planned], units: int, confidence: float, *, promised: bool) -> Option | None:
+    def _option(
+        self, items: Sequence[Planned], units: int, confidence: float, *, promised: bool, sized: bool = False
+    ) -> Option | None:
         """Return the way that measures something; None where it does not tell every measure.
 
         Parameters
@@ -180,25 +188,29 @@ class SeveralMeasures:
             Probability that an interval holds the exact answer.
         promised
             Whether an error is promised of all measures together; otherwise it is said of the first and its like.
+        sized
+            Whether groups of means have the sizes that releases tell, where these do; else those that are assumed.
         """
         accountant, table = self.ledger.accountant, self.table
         history = History(table.domain, accountant.noise) if self.history is None else self.history
         nearby = _Nearby([item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)])
         expected, sources = list[Expected](), set[int]()
-        told: dict[str, Expected] = {}
+        told: dict[tuple[str, ...], _Foretold] = {}
+        rows = list[float]()
         for one in self._asked:
-            if one.key in told:  # as the rows that several columns have values in are counted once
-                expected.append(told[one.key])
-                continue
-            answer, near = self._answers[one.key], nearby.to(one)
-            error = _expected(one, answer, history, near, confidence)
-            if error is None and len(near) < len(nearby.all):
-                error = _expected(one, answer, history, nearby.all, confidence)
-            if error is None:
-                return None
-            told[one.key] = error[0]
-            expected.append(error[0])
-            sources.update(error[1])
+            answer, name = self._answers[one.key], _read_off(one)
+            if name not in told:
+                near = nearby.to(one)
+                sizes = sizes_of_groups(one, history) if sized and isinstance(answer, MeanAnswers) else None
+                rows += [] if sizes is None else [float(sizes.min()), float(sizes.max())]
+                error = _expected(one, answer, history, near, confidence, sizes)
+                if error is None and len(near) < len(nearby.all):
+                    error = _expected(one, answer, history, nearby.all, confidence, sizes)
+                if error is None:
+                    return None
+                told[name] = error
+                sources.update(error.sources)
+            expected.append(told[name].of(answer))
         kinds = [(measure.kind, measure.column) for measure in self.question.measures]
         alike = [one for one, kind in zip(expected, kinds, strict=True) if promised or kind == kinds[0]]
         width = max(one.half_width for one in alike)
@@ -217,6 +229,7 @@ class SeveralMeasures:
             combined=True,
             own=self.history is None,
             expected=tuple(expected),
+            sizes=(min(rows), max(rows)) if rows else None,
         )
 
     def _told(self, items: Sequence[Planned]) -> list[str]:
@@ -299,24 +312,71 @@ def _columns(item: Item) -> set[str | None]:
     return {*(axis.attribute for axis in asked.axes), *asked.where.attributes, *summed}
 
 
+@dataclass(frozen=True)
+class _Foretold:
+    """How wrong what a measure is read off will be, and from which releases it is.
+
+    Parameters
+    ----------
+    errors, half_width
+        Standard errors of all answers, and the half-width of the worst; of quantiles those of the cumulative counts.
+    sources
+        The numbers of the releases.
+    """
+
+    errors: Floats
+    half_width: float
+    sources: tuple[int, ...]
+
+    def of(self, answer: Answers) -> Expected:
+        """Return how wrong a measure will be."""
+        errors = answer.worst(self.errors) if isinstance(answer, QuantileAnswers) else self.errors
+        return Expected(errors, self.half_width)
+
+
+def _read_off(question: Question) -> tuple[str, ...]:
+    """Return what is equal for questions whose answers are read off the same numbers: all quantiles of one column."""
+    measure = question.measures[0]
+    if measure.kind == "quantile":
+        assert measure.column is not None
+        return "ranks", measure.column, question.where.key
+    return (question.key,)
+
+
 def _expected(
-    question: Question, answer: Answers, history: History, also: Sequence[Item], confidence: float
-) -> tuple[Expected, tuple[int, ...]] | None:
-    """Return how wrong one measure will be, and from which releases it is; None where it is not told."""
+    question: Question,
+    answer: Answers,
+    history: History,
+    also: Sequence[Item],
+    confidence: float,
+    sizes: Floats | None = None,
+) -> _Foretold | None:
+    """Return how wrong one measure will be, and from which releases it is; None where it is not told.
+
+    Parameters
+    ----------
+    question, answer
+        One measure, and how it is answered by itself.
+    history, also
+        Everything recorded, and what is measured beside it.
+    confidence
+        Probability that an interval holds the exact answer.
+    sizes
+        How many rows each group of a mean has; None for as many as are assumed.
+    """
     if isinstance(answer, MeanAnswers):
         means = known_means(question, history, also)
         if means is None or not means.known:
             return None
-        errors = np.sqrt(means.worst(answer.share)) * answer.unit
-        return Expected(errors, means.width(answer.share, confidence) * answer.unit), means.sources()
+        unit = answer.unit if sizes is None else answer.unit * (answer.rows / sizes)
+        widths = means.widths(answer.share, confidence) * unit
+        return _Foretold(np.sqrt(means.worst(answer.share)) * unit, float(widths.max(initial=0.0)), means.sources())
     asked = asked_of(question, history, also)
     if asked is None:
         return None
     errors = np.sqrt(asked.certain().variances) * asked.step
     width = float(widths_of(history, asked, errors, confidence, also).max(initial=0.0))
-    if not math.isfinite(width):
-        return None
-    return Expected(answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors, width), asked.sources()
+    return _Foretold(errors, width, asked.sources()) if math.isfinite(width) else None
 
 
 def details_of(
@@ -344,13 +404,22 @@ def details_of(
         return combined_details(history, question, confidence, promise, also, **own)
     also = Supposed.of(also)
     found: dict[str, dict[str, Any]] = {}
+    read: dict[tuple[str, ...], Combined | None] = {}
     asked = apart(question)
     for one in asked:
-        if one.key not in found:
+        if one.key in found:
+            continue
+        if one.measures[0].kind == "quantile":
+            name = _read_off(one)
+            if name not in read:
+                read[name] = combined(history, one, confidence, Promise(), also)
+            ranks = read[name]
+            details = None if ranks is None else ranks.details(one, history, confidence)
+        else:
             details = details_of(one, history, confidence, Promise(), also)
-            if details is None:
-                return None
-            found[one.key] = details["estimates"]
+        if details is None:
+            return None
+        found[one.key] = details["estimates"]
     told = [found[one.key] for one in asked]
     sources = sorted({number for one in told for number in one["sources"]})
     return {"estimates": told[0] | {"sources": sources}, "others": told[1:]}

@@ -6,11 +6,13 @@ measurement is about, and how it is seen as counts, is the same for each of them
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from functools import cached_property
 from typing import overload
 
 from dpnotebook.planner.items import Item
+from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name
 from dpnotebook.query.question import Summand
 
@@ -63,6 +65,9 @@ class Supposed(Sequence[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
     @overload
     def __getitem__(self, place: int) -> Item: ...
     @overload
@@ -84,6 +89,17 @@ class Supposed(Sequence[Item]):
     def scales(self) -> tuple[float, ...]:
         """The scale of the noise of each."""
         return tuple(float(item.scale) for item in self._items)
+
+    @cached_property
+    def scale_of(self) -> dict[Key, Fraction]:
+        """The scale of the noise of each, by its key; equal ones are one object, as fractions take long to compare."""
+        known: dict[Fraction, Fraction] = {}
+        return {item.key: known.setdefault(item.scale, item.scale) for item in self._items}
+
+    @cached_property
+    def releases(self) -> tuple[int, ...]:
+        """The numbers of the releases that they are of."""
+        return tuple(dict.fromkeys(item.key[0] for item in self._items))
 
     @cached_property
     def summed(self) -> frozenset[str]:

@@ -68,6 +68,20 @@ SIGN_HINTS = {
     'an f-string: f"age >= {limit}"',
     "`": "there is a backtick without its partner; write `column name`",
 }
+# In the order in which they are looked for; text processors make such of what is typed.
+SLIPS = {
+    "===": "==",
+    "=>": ">=",
+    "=<": "<=",
+    "≥": ">=",
+    "≤": "<=",
+    "≠": "!=",
+    "“": 'straight quotes, "',
+    "”": 'straight quotes, "',
+    "„": 'straight quotes, "',
+    "‘": "straight quotes, '",
+    "’": "straight quotes, '",
+}
 # Methods of pandas' .dt that name a part, the part, the number of each name.
 NAMES_OF_PARTS: dict[str, tuple[str, dict[str, int]]] = {
     "day_name": ("dayofweek", {name: i for i, name in enumerate(WEEKDAYS)}),
@@ -499,7 +513,10 @@ def unreadable(text: str, error: Exception, domain: Domain) -> str:
         return "the condition is nested too deeply; write it flatter"
     if "integer string conversion" in str(error):
         return "a number in the condition has thousands of digits; write a smaller one"
-    if re.search(r"(?<![=<>!:])=(?!=)", bare):
+    slip = next((sign for sign in SLIPS if sign in bare), None)
+    if slip is not None:
+        hint = f"write {SLIPS[slip]} for {slip}"
+    elif re.search(r"(?<![=<>!:])=(?!=)", bare):
         hint = "write == to compare"
     elif odd is not None:
         hint = f"write the column in backticks, `{odd}`"

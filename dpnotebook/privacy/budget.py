@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.errors import AccuracyError, ArgumentError, shorten
 from dpnotebook.privacy.laws import GAUSSIAN, LAPLACE, LAWS, Law, Noise, law_of
 
 PARTS = 10  # of delta, one of which is kept for thresholds unless asked for: the noise stays nearly what it was
@@ -32,6 +32,13 @@ class Amount:
     epsilon: float
     delta: float
     threshold_delta: float = 0.0
+
+    def _refuse(self, _: object) -> NoReturn:
+        raise ArgumentError("this is an amount of two numbers, .epsilon and .delta: session.remaining.epsilon is one")
+
+    if not TYPE_CHECKING:
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse
+        __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 @dataclass(frozen=True)

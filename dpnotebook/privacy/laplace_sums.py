@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _ROOM = 1.05  # times the reach of a single draw of the same variance: how far a
 _RARE = 1e-5  # of beta, for all draws together: those that are not zero more seldom are left out and made up for
 _ON_GRID = 1e-6  # of a gap, by which a weight may miss a multiple of it
 _ROUNDED = 9  # decimals to which sums are compared: what differs beyond them is one sum
+_REMEMBERED = 1 << 14  # numbers up to which the quantiles of sums with these weights are remembered
 _SINES = 64  # multiples of an angle that are worked out before the addition theorem takes over
 
 
@@ -91,6 +93,21 @@ def combined_quantiles(weights: Floats, scales: Floats, confidence: float) -> Fl
     confidence
         Probability, below 1.
     """
+    if weights.size > _REMEMBERED:
+        return _quantiles(weights, scales, confidence)
+    # Of many columns that are asked alike, sums are made of the same weights.
+    return _known(weights.tobytes(), weights.shape, scales.tobytes(), confidence)
+
+
+@lru_cache(maxsize=128)
+def _known(weights: bytes, shape: tuple[int, int], scales: bytes, confidence: float) -> Floats:
+    found = _quantiles(np.frombuffer(weights).reshape(shape), np.frombuffer(scales), confidence)
+    found.flags.writeable = False
+    return found
+
+
+def _quantiles(weights: Floats, scales: Floats, confidence: float) -> Floats:
+    """Return what `combined_quantiles` does."""
     weights, confidence = _without_rare(weights, scales, confidence)
     spread = np.maximum(np.sqrt(_sine(scales)), 1e-100)  # above 0 also for noise that is never seen
     sizes = weights * (spread / spread.max())

@@ -71,7 +71,12 @@ def _scales(scale: object, draws: int) -> list[Fraction]:
     if len(scale) != draws:
         raise ValueError(f"there are {len(scale)} scales for {draws} draws; give one scale, or one a draw")
     known: dict[Fraction, Fraction] = {}
-    return [known.setdefault(one, one) for one in map(checked_scale, scale)]
+    equal: dict[int, Fraction] = {}  # mostly few objects, and a fraction takes long to check and to compare
+    for each in scale:
+        if id(each) not in equal:
+            one = checked_scale(each)
+            equal[id(each)] = known.setdefault(one, one)
+    return [equal[id(each)] for each in scale]
 
 
 def kappa(confidence: float, noise: Noise) -> float:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -80,14 +80,27 @@ def named_pairs(
     for name, given in named.items():
         asked = named_aggregation(given)
         if not isinstance(asked, tuple) or len(asked) != 2:
-            close = get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
-            hint = f"did you mean {close[0]}=?" if close else f"an answer is named so: {NAMED_EXAMPLE}"
-            raise ArgumentError(f"agg() takes no {shorten(name)[1:-1]}=; {hint}")
+            refuse_option(name)
         if {name, *_beside(name)} & taken:
             raise DomainError(f"the answer cannot be called {shorten(name)}: another column has that name, or would")
         taken |= {name, *_beside(name)}
         pairs.append((known(asked[0]), _function(asked[1], asked[0], refused)))
     return pairs
+
+
+def refuse_beside(named: Mapping[str, Any]) -> NoReturn:
+    """Raise what is wrong with names beside a dict of functions: an option that there is not, or the two together."""
+    for name, given in named.items():
+        if not isinstance(named_aggregation(given), tuple):
+            refuse_option(name)
+    raise DomainError("agg() takes a dict of functions, or names such as oldest=('age', '90%'), and not both")
+
+
+def refuse_option(name: str) -> NoReturn:
+    """Raise ArgumentError for an option that `agg` has not got."""
+    close = get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]}=?" if close else f"an answer is named so: {NAMED_EXAMPLE}"
+    raise ArgumentError(f"agg() takes no {shorten(name)[1:-1]}=; {hint}")
 
 
 def stated(pairs: Pairs) -> bool:

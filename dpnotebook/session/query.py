@@ -136,6 +136,12 @@ class Query(ShowsCard):
         def __float__(self) -> NoReturn:
             _not_run("value")
 
+        def __add__(self, other: object) -> NoReturn:
+            _not_run("value")
+
+        __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __add__
+        __lt__ = __le__ = __gt__ = __ge__ = __add__
+
     @property
     def plan(self) -> Plan:
         """What the query costs and how wrong its answer will be, as the ledger stands now; reads no data."""

@@ -6,6 +6,8 @@ over rows is refused, as its interval would be missing; the intervals of a numbe
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -55,8 +57,11 @@ def as_of_frame(release: HasAnswers, name: str) -> Any:
     """
     if name in release.frame.columns:
         return release.frame[name]
+    if name == "loc":
+        return _RowsByLabel(release)
     if name in LOOKS:
-        return getattr(release.frame.copy(), name)
+        found = getattr(release.frame.copy(), name)
+        return partial(_looked, release, found) if callable(found) and name not in ("iloc", "at", "iat") else found
     if name in FIGURES:  # refused when it is called, as NumPy does too, which reads the rows itself where it cannot
         return partial(_refuse_figure, release, name)
     if name in ("hist", "boxplot"):
@@ -69,6 +74,29 @@ def as_of_frame(release: HasAnswers, name: str) -> Any:
     close = get_close_matches(name, map(str, there), n=1, cutoff=0.7)
     hint = f"did you mean {close[0]}?" if close else f"its columns are {', '.join(map(str, release.frame))}"
     raise UnknownVerb(f"a release has no {shorten(name)[1:-1]}; {hint}")
+
+
+def _looked(release: HasAnswers, look: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return a look at the frame, or say that there is no such column."""
+    with contextlib.suppress(KeyError):
+        return look(*args, **kwargs)
+    raise UnknownVerb(f"this release has no such column; its columns are {', '.join(map(str, release.frame))}")
+
+
+class _RowsByLabel:
+    """The rows of a release, by their labels."""
+
+    def __init__(self, release: HasAnswers) -> None:
+        self._release = release
+
+    def __getitem__(self, key: Any) -> Any:
+        frame = self._release.frame.copy()
+        with contextlib.suppress(KeyError):
+            return frame.loc[key]
+        raise UnknownVerb(
+            f"rows are numbered from 0 to {len(frame) - 1}: by a level of {shorten(str(frame.columns[0]))} they are "
+            f"release.set_index({shorten(str(frame.columns[0]))}).loc[...]"
+        )
 
 
 def _refuse_figure(release: HasAnswers, name: str, *_: object, **__: object) -> NoReturn:

@@ -23,7 +23,7 @@ from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value, narrowed
-from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, stated
+from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, refuse_beside, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.call_habits import grouping_keys, number_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
@@ -426,7 +426,7 @@ class Grouped(StatementVerbs):
         if named and functions is None:
             pairs = named_pairs(named, self._keys, self._known, refused)
         elif named:
-            raise DomainError("agg() takes a dict of functions, or names such as oldest=('age', '90%'), and not both")
+            refuse_beside(named)
         else:
             pairs = aggregated(functions, self._known, refused)
         if stated(pairs):

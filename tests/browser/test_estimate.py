@@ -183,3 +183,41 @@ def test_tab_completes_arguments_columns_and_levels_with_quotes_and_emoji(typist
     tab("patients.dp.count(epsilon=", "10%,\xa0±30\xa0rows")
     shot(page, "tab_epsilon")
     assert typist.notebook.errors == []
+
+
+def test_a_shell_without_a_status_bar_is_told_nothing_and_knows_the_comm(context, base):
+    """As Notebook 7: nothing is shown there, and no comm of the kernel is unknown, which its console would say."""
+    page = context.new_page()
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    script = base + "/lab/extensions/dpnotebook/static/remoteEntry.js"
+    page.goto(script)  # a page of the server, with nothing of JupyterLab
+    page.add_script_tag(url=script)
+    found = page.evaluate(
+        """async () => {
+            const signal = () => ({ heard: [], connect(slot) { this.heard.push(slot); } });
+            const given = module => ({ '1.0.0': { get: async () => () => module } });
+            const notebook = { INotebookTracker: 'tracker', NotebookActions: { executed: signal() } };
+            const names = [];
+            const kernel = { registerCommTarget: name => names.push(name) };
+            const tracker = { widgetAdded: signal(), activeCellChanged: signal() };
+            const outcome = [];
+            for (const shared of [{ '@jupyterlab/notebook': given(notebook) }, {}]) {
+                window._JUPYTERLAB.dpnotebook.init(shared);
+                const plugins = (await window._JUPYTERLAB.dpnotebook.get())().default;
+                const plugin = plugins.find(({ id }) => id === 'dpnotebook:estimate');
+                outcome.push(plugin.optional);
+                plugin.activate({}, plugin.optional.length ? tracker : undefined, undefined);
+            }
+            const kernelChanged = signal();
+            const panel = { sessionContext: { session: { kernel }, kernelChanged } };
+            tracker.widgetAdded.heard.forEach(slot => slot(tracker, panel));
+            kernelChanged.heard.forEach(slot => slot(null, { newValue: kernel }));
+            kernelChanged.heard.forEach(slot => slot(null, { newValue: null }));
+            return [outcome, names, notebook.NotebookActions.executed.heard.length];
+        }"""
+    )
+    assert found == [[["tracker"], []], ["dpnotebook.here", "dpnotebook.here"], 0]
+    assert said == []
+    page.close()

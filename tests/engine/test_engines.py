@@ -310,6 +310,18 @@ def test_measurements_of_the_planner_are_the_same(place, both, domain, unit):
             here, there = (engine.totals(item) for engine in engines)
             assert there.tolist() == here.tolist()
             assert here.any()
+        # Histograms of single columns in one scan, of which a column may be twice, and of some rows.
+        for where in (None, "stay >= 10"):
+            apart = [measurement(domain, [name], where) for name in (*domain.names, "stay")]
+            scanned, columns = [], engines[1]._columns
+            engines[1]._columns = lambda query, columns=columns, scanned=scanned: (
+                scanned.append(query),
+                columns(query),
+            )[1]
+            together = engines[1].totals_apart(apart)
+            engines[1]._columns = columns
+            assert len(scanned) == 1
+            assert [one.tolist() for one in together] == [engines[0].totals(one).tolist() for one in apart]
     finally:
         for engine in engines:
             engine.close()

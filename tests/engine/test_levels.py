@@ -169,3 +169,22 @@ def test_too_many_rows_and_sums_are_left_to_the_engine(monkeypatch, tmp_path):
     monkeypatch.undo()
     frame.to_parquet(tmp_path / "rows.parquet")
     assert TableEngine(source_of(tmp_path / "rows.parquet"), SMALL, None, None, KEY).levels(question) is None
+
+
+@pytest.mark.parametrize("where", ["", "text == 'F' or age > 3"])
+def test_files_are_scanned_once_for_many_columns(where, tmp_path, monkeypatch):
+    """Histograms of single columns, missing values among them: those of each by itself, from one scan of a file."""
+    frame = hostile(np.random.default_rng(7))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    rows = Predicate.parse(where, SMALL) if where else Predicate.everything(SMALL)
+    axes = [Axis(name, allowed_levels(rows, name, SMALL)) for name in SMALL]
+    asked_for = [Measurement(Identity(axis.size), (axis,), rows, Summand()) for axis in axes]
+    engine = TableEngine(source_of(tmp_path / "rows.parquet"), SMALL, None, None, KEY)
+    alone = [exact_answers(one, SMALL, engine) for one in asked_for]
+    scanned, columns = [], engine._columns
+    monkeypatch.setattr(engine, "_columns", lambda query: (scanned.append(query), columns(query))[1])
+    together = list(all_exact_answers(asked_for, SMALL, engine))
+    assert len(scanned) == 1
+    for one, other in zip(alone, together, strict=True):
+        assert one.any()
+        np.testing.assert_array_equal(one, other)

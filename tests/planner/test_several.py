@@ -147,3 +147,28 @@ def test_the_least_epsilon_is_planned_though_half_of_it_measures_nothing():
         plan = session.sql("SELECT COUNT(*) AS n, AVG(pay) AS m FROM t", epsilon=1e-9).plan
         assert plan.cost.epsilon == pytest.approx(1e-9)
         assert min(other.epsilon for other in plan.alternatives) == plan.cost.epsilon
+
+
+def test_means_are_foretold_by_the_sizes_that_groups_are_known_to_have(same_noise):
+    """The card of several measures says about what means have, where releases have counted each group."""
+    sex = np.repeat(["F", "M"], [100, 4_900])
+    rows = pd.DataFrame({"sex": sex, "age": np.arange(5_000) % 100, "pay": np.arange(5_000) % 50 + 20})
+    domain = {"sex": ["F", "M"], "age": dpn.Range(0, 99), "pay": dpn.Range(0, 99)}
+    with dpn.Session(dpn.Budget(1_000.0)) as session:
+        session.protect(rows, "t", domain=domain, rows=5_000)
+
+        def query():
+            return rows.dp.groupby("sex").agg({"age": "mean", "pay": ["mean", "sum"]}, epsilon=5.0)
+
+        before = query().plan
+        assert before.assumption == "assuming about 2,500 rows in each group, wherever the mean lies"
+        rows.dp.groupby("sex").count(epsilon=50.0).run()
+        plan = query().plan
+        assert plan.assumption == (
+            "taking groups to have the rows that releases tell, about 100 to 4,900, wherever the mean lies"
+        )
+        assert plan.error > 10 * before.error
+        frame = query().run().frame
+        halves = [(frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2 for name in ("age_mean", "pay_mean")]
+        assert max(halves) <= 1.05 * plan.error
+        assert plan.error <= 2.5 * max(halves)  # wherever the mean lies: in the middle it is less

@@ -136,6 +136,16 @@
     return soon;
   };
 
+  // A front end without a status bar, as Notebook 7, has nowhere to show an estimate; that the kernel says it is here is
+  // heard all the same, or the console would name a comm that nobody knows.
+  const hear = tracker => {
+    const attend = kernel => kernel?.registerCommTarget(HERE, () => undefined);
+    tracker.widgetAdded.connect((_, panel) => {
+      panel.sessionContext.kernelChanged.connect((__, change) => attend(change.newValue));
+      attend(panel.sessionContext.session?.kernel);
+    });
+  };
+
   const makePlugin = async () => {
     const [notebook, status, lumino] = await Promise.all(
       ['@jupyterlab/notebook', '@jupyterlab/statusbar', '@lumino/widgets'].map(load)
@@ -145,11 +155,13 @@
       description: 'Shows what a differentially private cell would cost.',
       autoStart: true,
       // Where the front end has no status bar, or no notebooks, there is nothing to show and nothing to say.
-      optional: notebook && status ? [notebook.INotebookTracker, status.IStatusBar] : [],
+      optional: notebook ? [notebook.INotebookTracker, ...(status ? [status.IStatusBar] : [])] : [],
       activate: (_, tracker, bar) => {
         if (tracker && bar) {
           const soon = activate(tracker, bar, lumino.Widget);
           notebook.NotebookActions.executed.connect(soon); // a cell may have made what another asks about
+        } else if (tracker) {
+          hear(tracker);
         }
       }
     };
