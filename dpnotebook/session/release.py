@@ -666,6 +666,8 @@ class Release(ShowsCard):
         """
         from dpnotebook.session.spreadsheet import write_csv
 
+        if self.unread:
+            raise WorkloadError(self.unread)
         write_csv(self.frame, path)
 
     def to_frame(self) -> pd.DataFrame:
