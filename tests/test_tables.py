@@ -190,3 +190,25 @@ def test_small_groups_are_withheld_from_every_table(noise, monkeypatch, tmp_path
                 assert 0 < len(table.frame) < 20
                 assert (table.frame["value"] >= 30).all()
                 assert "withheld" in table.notes[-1]
+
+
+def test_adaptive_answers_have_tables_too(noise):
+    with opened(noise) as session:
+        release = session.table("people").answer(dpn.marginals(2), epsilon=2.0, adaptive=True).run()
+        frame = release.frame
+        rows = frame[(frame["c"] == "(all)") & (frame["d"] == "(all)")]
+        assert release.marginal("a", "b").frame["value"].tolist() == rows["value"].tolist()
+
+
+def test_what_is_not_of_marginals_has_no_tables(noise):
+    with opened(noise) as session:
+        people = session.table("people")
+        for query in (people.histogram("a", epsilon=0.2), people.answer(dpn.ranges("a"), epsilon=0.2)):
+            with pytest.raises(WorkloadError, match=r"not one of marginals: its answers are in \.frame"):
+                query.run().marginal("a")
+        of_one = people.answer(dpn.marginals(1), epsilon=0.5).run()
+        moved = of_one.marginal("a").nonnegative()
+        assert moved.frame["value"].tolist() == of_one.nonnegative().frame["value"][:5].tolist()
+        drawn = of_one.marginal("b").samples(100)
+        assert len(drawn) == 400
+        assert of_one.marginal("b").plot().data[0].y is not None

@@ -43,6 +43,7 @@ from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
 from dpnotebook.session.small_groups import without_small_groups
+from dpnotebook.session.tables import with_tables
 from dpnotebook.workload import Identity, Marginals
 from dpnotebook.workload.marginals import Subset
 
@@ -155,7 +156,7 @@ def _revealed(record: Record, question: Question, domain: Domain, accountant: Ac
         note = NOTE.format(
             measured=sum(len(one["chosen"]) for one in rounds), candidates=sum(len(one["candidates"]) for one in rounds)
         )
-    return Release(
+    release = Release(
         frame=frame,
         question=question,
         number=record.number,
@@ -170,6 +171,7 @@ def _revealed(record: Record, question: Question, domain: Domain, accountant: Ac
         notes=(note,),
         again=partial(_revealed, record, question, domain, accountant),
     )
+    return with_tables(release, question, domain)
 
 
 class _Run:

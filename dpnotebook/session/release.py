@@ -429,6 +429,8 @@ class Release(ShowsCard):
         so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: those
         near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts far
         above their noise hardly move. Intervals keep their confidence; the standard error is not known (NaN).
+        Where nearly all cells are empty, counts of two to four standard errors get less accurate, by up to a quarter:
+        they cannot be told from what noise put into empty cells, which has to go if totals are to stay.
 
         Parameters
         ----------
