@@ -194,7 +194,7 @@ class _Run:
         """Go through all rounds; see `AdaptiveMarginals.measure`."""
         units, shares = self.left, RoundShares.of(self.rounds.law)
         (first,) = planned_from_json(self.charge.plan, self.domain)
-        whole = self.rounds.few_cells
+        whole = self.rounds.at_once
         self.pay(units if whole else part_of(units, shares.columns))
         self.report(0.2, "counting everything at once" if whole else "counting columns")
         self.measure(first)
