@@ -212,3 +212,14 @@ def test_what_is_not_of_marginals_has_no_tables(noise):
         drawn = of_one.marginal("b").samples(100)
         assert len(drawn) == 400
         assert of_one.marginal("b").plot().data[0].y is not None
+
+
+def test_tables_are_published_and_a_release_of_very_many_is_not(noise, by_table, tmp_path):
+    with opened(noise) as session:
+        release = session.table("people").answer(dpn.marginals(2), epsilon=1.0).run()
+        about = {"title": "People", "curator": "The clinic"}
+        for chosen in (None, [release]):
+            with pytest.raises(dpn.DPError, match=r"too long for a report: .*release\.marginal\("):
+                session.publish(tmp_path / "report", chosen, **about)
+        folder = session.publish(tmp_path / "report", [release.marginal("a", "b")], **about)
+        assert len(pd.read_csv(folder / "release-1.csv")) == 20
