@@ -1,5 +1,7 @@
 """What is planned for: the worst answer where an error is promised, all answers together where an epsilon is given."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -243,3 +245,19 @@ def test_a_moment_finds_the_worst_answer_that_seconds_do(noise):
     quick, full = (select_own(Prefix(288), noise, effort, "worst") for effort in ("quick", "full"))
     assert quick.worst <= full.worst * 1.001
     assert quick.worst < 0.9 * select_own(Prefix(288), noise, "quick").worst
+
+
+@pytest.mark.parametrize(("delta", "columns", "said"), [(0.0, 20, True), (1e-6, 20, False), (0.0, 4, False)])
+def test_a_pure_session_over_many_columns_is_told_what_a_delta_would_save(delta, columns, said):
+    rows = pd.DataFrame({f"c{i}": np.arange(40) % 10 for i in range(columns)})
+    with dpn.Session(budget=dpn.Budget(epsilon=4.0, delta=delta), ledger=":memory:") as session:
+        table = session.protect(rows, "wide", domain={name: dpn.Range(0, 9) for name in rows})
+        plan = table.answer(dpn.marginals(2), epsilon=1.0).plan
+        found = [line for line in plan.warnings if "delta=1e-6" in line]
+        assert len(found) == said
+        if said:
+            with_delta, without = (
+                float(word.replace(",", "")) for word in re.findall(r"[\d,.]*\d(?= |$)", found[0])[-2:]
+            )
+            assert 2 * with_delta < without
+            assert without == pytest.approx(float(np.sqrt((plan.std_errors**2).mean())), rel=0.01)

@@ -88,18 +88,31 @@ def scans(
         placed.append((term, slice(first, first + term.queries)))
         first += term.queries
     chosen: dict[frozenset[int], list[tuple[SparseTerm, slice]]] = {}
+    # Thousands of terms: those that may hold another are found by its axes, and only small scans can be made wider.
+    by_axis: list[dict[frozenset[int], None]] = [{} for _ in sizes]
+    small: dict[frozenset[int], None] = {}
+    least = min(sizes, default=1)
 
     def cells(axes: frozenset[int]) -> int:
         return math.prod(sizes[i] for i in axes)
 
     for term, where in sorted(placed, key=lambda item: -cells(needed | set(item[0].axes))):
         axes = needed | set(term.axes)
-        holding = [scan for scan in chosen if scan >= axes]
+        near = min((by_axis[i] for i in axes), key=len) if axes else chosen
+        holding = [scan for scan in near if scan >= axes]
         if not holding:
-            wider = [scan for scan in chosen if cells(scan | axes) <= limit]
+            wider = [scan for scan in small if cells(scan | axes) <= limit]
             joined = min((scan | axes for scan in wider), key=cells, default=axes)
             moved = [item for scan in wider if scan | axes == joined for item in chosen.pop(scan)]
+            for scan in [scan for scan in wider if scan | axes == joined]:
+                del small[scan]
+                for i in scan:
+                    del by_axis[i][scan]
             chosen[joined] = moved
+            for i in joined:
+                by_axis[i][joined] = None
+            if cells(joined) * least <= limit:
+                small[joined] = None
             holding = [joined]
         chosen[min(holding, key=cells)].append((term, where))
     return [Scan(tuple(sorted(axes)), tuple(terms)) for axes, terms in chosen.items()]

@@ -65,6 +65,10 @@ class MarginalAlgebra:
             first += term.queries
         return found
 
+    def variances_of_terms(self) -> Array:
+        """Return the largest variance among the answers of each term, shape (terms,)."""
+        return np.array([float(np.max(self._term_variances(term))) for term in self.terms])
+
     def weights(self, rows: Array) -> Array:
         """Return the coefficients of the measurements in the given answers, shape (rows, measurements)."""
         out = np.zeros((rows.size, self.operator.shape[0]))
@@ -78,7 +82,7 @@ class MarginalAlgebra:
 
     def answers(self, noisy: Array) -> Array:
         """Return the answers from all measurements, shape (queries,)."""
-        return self.answers_of(self.estimates(noisy.astype(float)))
+        return self.answers_of(self.estimates(noisy))
 
     def answers_of(self, estimates: Mapping[Subset, Array]) -> Array:
         """Return the answers that follow from estimates of the parts (see `estimates`), shape (queries,)."""
@@ -173,7 +177,7 @@ class MarginalAlgebra:
             told = list(self._told(measured))
             if not told:
                 continue
-            table = weight * noisy[where].reshape([self.operator.factors[i].shape[0] for i in measured])
+            table = weight * noisy[where].astype(float).reshape([self.operator.factors[i].shape[0] for i in measured])
             for subset, _ in told:
                 part: Array = table
                 # What A says of z, and not z of A'y: the latter cancels where measurements hold little of the total.

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner import explain
-from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, RoundShares
+from dpnotebook.planner.adaptive_rounds import FEW_CELLS, AdaptiveAnswers, Rounds, RoundShares
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.partwise import MAX_ANSWERS
 from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, Planned
 from dpnotebook.planner.plan_json import item_to_json, packed, plan_to_json, unpacked
 from dpnotebook.planner.pricing import scale_for_units
 from dpnotebook.planner.problem import LedgerView
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import MAX_ANSWERS, answer_axes, asked_workload
+from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.privacy.accountant import UNITS, Accountant
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.spend import CellCost, CostTerm
@@ -165,7 +166,7 @@ def adaptive_plan(
         raise DomainError(f"these are {told.workload.shape[0]:,} answers; at most {MAX_ANSWERS:,} can be given")
     rounds = told.rounds()
     units = accountant.units(accuracy.epsilon)
-    warnings = () if rounds.few_cells else (CONDITIONAL, WHERE_IT_HELPS)
+    warnings = () if rounds.at_once else (CONDITIONAL, WHERE_IT_HELPS)
     expected, best = _errors(told, rounds, units, accuracy.confidence)
     number = None if fresh else _recorded(question, units, ledger)
     first = () if number is not None else (first_planned(told, rounds, units),)
@@ -212,7 +213,7 @@ def adaptive_plan(
 
 def first_planned(told: AdaptiveTable, rounds: Rounds, units: int) -> Planned:
     """Return the first measurement, which is the same whatever is in the table."""
-    share = units if rounds.few_cells else part_of(units, RoundShares.of(rounds.law).columns)
+    share = units if rounds.at_once else part_of(units, RoundShares.of(rounds.law).columns)
     return told.planned(rounds.first(share, units), share)
 
 
@@ -226,12 +227,12 @@ def _errors(
 ) -> tuple[tuple[NDArray[np.float64], float], float]:
     """Return the errors if every marginal has to be measured, and the half-width if single columns tell it all."""
     shares, steps = RoundShares.of(rounds.law), rounds.order - 1
-    last = units if rounds.few_cells else units - part_of(units, shares.columns) - steps * part_of(units, shares.scores)
+    last = units if rounds.at_once else units - part_of(units, shares.columns) - steps * part_of(units, shares.scores)
     noise = told.accountant.noise
 
     def expected(workload: Workload) -> tuple[NDArray[np.float64], float]:
         operator: Workload = opt_residual(workload).operator if rounds.measured.residual else workload
-        if rounds.few_cells:
+        if rounds.at_once:
             operator = rounds.everything(units)
         scale = told.planned(operator, max(last, 1)).scale
         algebra = marginal_algebra(workload, operator)
@@ -243,7 +244,7 @@ def _errors(
     columns = Marginals(factors, dict.fromkeys(rounds.columns, 1))
     everything = told.workload
     found = expected(everything)
-    if rounds.few_cells:
+    if rounds.at_once:
         return found, found[1]
     return found, min(expected(columns)[1], found[1])
 
@@ -256,9 +257,9 @@ def _recorded(question: Question, units: int, ledger: LedgerView) -> int | None:
 
 def _steps(rounds: Rounds, accountant: Accountant) -> tuple[str, ...]:
     law, columns = accountant.law, len(rounds.columns)
-    if rounds.few_cells:
+    if rounds.at_once:
         return (
-            "the whole price is charged to every cell first; the cells are so few that all is counted at once",
+            f"the whole price is charged to every cell first; {_why_at_once(rounds)}, so all is counted at once",
             f"all noise is exact {law.drawn} noise",
             "the counts of at least 0 that fit everything best are what is shown",
         )
@@ -273,6 +274,13 @@ def _steps(rounds: Rounds, accountant: Accountant) -> tuple[str, ...]:
         "the counts of at least 0 that fit everything best are what is shown; tables that were not counted follow "
         "from smaller ones",
     )
+
+
+def _why_at_once(rounds: Rounds) -> str:
+    """Return why nothing is chosen."""
+    if math.prod(rounds.sizes[i] for (i,) in rounds.columns) <= FEW_CELLS:
+        return "the cells are so few that choosing would cost more than it saves"
+    return f"without a delta, choosing among {len(rounds.columns)} columns would cost more than it saves"
 
 
 def _code(question: Question, accuracy: Accuracy) -> str:

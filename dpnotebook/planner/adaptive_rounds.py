@@ -50,6 +50,7 @@ NORM_BITS = 55  # of the squared norm of the largest product of queries: norms a
 MOST_WHOLE_CELLS = 2**16  # of a whole table that pure noise may be added to, instead of to its marginals
 MOST_COMPARED = 8  # columns whose marginals are weighed against each other for pure noise
 FEW_CELLS = 100  # of a whole table that is measured at once, without asking how much there is to choose
+FEW_PURE_COLUMNS = 8  # that are all measured at once where costs add up: scores take more of these than they save
 DEPENDENT = 0.02  # of all rows, that a table is taken to be wrong by while nothing but its columns is known
 REDRAWS = 20  # of what was measured, for intervals
 HALVINGS = 100  # of the interval that a scale is in: it ends within floating point
@@ -255,13 +256,14 @@ class Rounds:
         return sorted({(i,) for subset in self.wanted for i in subset})
 
     @property
-    def few_cells(self) -> bool:
-        """Whether the whole table has so few cells that finding out what to measure costs more than measuring all."""
-        return math.prod(self.sizes[i] for (i,) in self.columns) <= FEW_CELLS
+    def at_once(self) -> bool:
+        """Whether cells or columns are so few that finding out what to measure costs more than measuring all."""
+        few_columns = self.law.power == 1 and len(self.columns) <= FEW_PURE_COLUMNS
+        return few_columns or math.prod(self.sizes[i] for (i,) in self.columns) <= FEW_CELLS
 
     def first(self, share: int, units: int) -> Marginals:
-        """Return what is measured first, whatever is in the table: all if cells are few, else columns for a share."""
-        return self.everything(units) if self.few_cells else self.operator(self.columns, share)
+        """Return what is measured first, whatever is in the table: all if that is best, else columns for a share."""
+        return self.everything(units) if self.at_once else self.operator(self.columns, share)
 
     @property
     def order(self) -> int:

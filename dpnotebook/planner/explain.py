@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.planner.partwise import BYTES, PartwiseAnswers
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import units_of
 from dpnotebook.planner.table import TableSchema
@@ -169,6 +170,8 @@ def steps(
         worth = float(scale) * float(measurement.summand.step)
         found.append(f"{what} over {axes}: {measurement.answers:,} numbers, strategy {_strategy_name(answer)}")
         found.append(f"{law.drawn} noise of scale {worth:,.6g} on each, drawn exactly")
+        if isinstance(answer, PartwiseAnswers):
+            found.append(_by_table(answer))
         if isinstance(answer, MeanAnswers):
             found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
         elif isinstance(answer, QuantileAnswers):
@@ -181,6 +184,17 @@ def steps(
         elif isinstance(answer, LinearAnswers) and not answer.direct:
             found.append("answers by least squares from the noisy numbers")
     return (), tuple(found)
+
+
+def _by_table(answer: PartwiseAnswers) -> str:
+    """Return that tables of counts are worked out when they are read, how, and what room that takes."""
+    measurement, largest = answer.measurement, max(answer.parts, key=lambda part: len(part.axes))
+    names = ", ".join(repr(measurement.axes[i].attribute) for i in largest.axes)
+    room = BYTES * measurement.answers / 2**30
+    return (
+        f"the answers are {len(answer.parts):,} tables of counts, each worked out when it is read, as by "
+        f"release.marginal({names}); measuring takes about {room:,.1f} GiB of memory"
+    )
 
 
 def _read_off(answer: QuantileAnswers) -> str:

@@ -22,6 +22,7 @@ from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
+from dpnotebook.planner.partwise import marginals_of, read_by_part
 from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
@@ -85,7 +86,7 @@ def make_plan(
         If the question cannot be asked of the declared domain.
     """
     assumption = with_rows(assumption or Assumption(), question, table, history)
-    past = None if fresh or strategy is not None else history
+    past = None if fresh or strategy is not None or read_by_part(question) else history
     asking = _Asking(question, accuracy, table, ledger, past, planner, assumption, strategy, purchases)
     if accuracy.relative is not None:
         asking = asking.at(resolved(accuracy, question, asking.known, table))
@@ -303,7 +304,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         title=question.words,
         where="" if question.where.is_everything else str(question.where),
         unit=unit,
-        answers=int(option.std_errors.size),
+        answers=_answers(question, option),
         cost=Cost(accountant.epsilon(price), accountant.delta, price),
         epsilon=epsilon,
         delta=accountant.delta,
@@ -351,6 +352,14 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
     )
 
 
+def _answers(question: Question, option: Option) -> int:
+    """Return how many answers a question has."""
+    workload = question.measures[0].workload
+    if workload is not None and read_by_part(question):
+        return int(workload.shape[0])
+    return int(option.std_errors.size)
+
+
 def _parts(question: Question, expected: Sequence[Expected]) -> tuple[PlannedMeasure, ...]:
     """Return how wrong each measure of a question will be."""
     return tuple(
@@ -370,7 +379,8 @@ def _by_target(question: Question, accuracy: Accuracy, option: Option, law: Law)
     workload = question.measures[0].workload
     if not accuracy.by_part or workload is None or accuracy.error is None:
         return ()
-    weights = row_weights(workload)
+    parts = marginals_of(workload) if read_by_part(question) else None
+    weights = row_weights(workload) if parts is None else np.array([float(part.weight) for part in parts])
     unit, reach, found = explain.unit(question.measures[0], question), law.kappa(accuracy.confidence), []
     for target in dict.fromkeys(target for _, target in accuracy.within):
         name = " + ".join(part for part, error in accuracy.within if error == target)

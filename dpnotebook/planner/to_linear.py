@@ -10,6 +10,7 @@ from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import DomainError, WorkloadError, shorten
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.planner.partwise import PartwiseAnswers, by_table, check_numbers, check_parts, read_by_part
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
@@ -23,7 +24,6 @@ from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import terms
 
 MAX_CELLS = 10**7  # of one question: 80 MB of counts
-MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
 EVERYDAY_CELLS = 256  # of an attribute, for which a strategy found in a moment is within 1% of the best
 WORST_CELLS = 512  # of one, for which a moment finds the same best worst answer as seconds do
 SEARCHED_CELLS = 1024  # of an attribute, for which the best is found in a few seconds
@@ -97,12 +97,15 @@ def to_linear(
     """
     axes = answer_axes(measure, question, domain)
     workload = asked_workload(measure, axes)
-    things, most = ("answers", MAX_ANSWERS) if measure.kind == "workload" else ("cells", MAX_CELLS)
-    if workload.shape[0] > most:
+    by_part = measure.kind == "workload" and read_by_part(question)
+    if by_part:
+        check_parts(workload, [axis.size for axis in axes], question.words)
+    elif measure.kind != "workload" and workload.shape[0] > MAX_CELLS:
         raise DomainError(
-            f"{question.words} has {workload.shape[0]:,} {things}; at most {most:,} can be given. Ask for fewer "
+            f"{question.words} has {workload.shape[0]:,} cells; at most {MAX_CELLS:,} can be given. Ask for fewer "
             "attributes together, or restrict them with where="
         )
+    given = strategy is not None
     spans = measure.workload is not None and measure.kind in ("sum", "mean")
     if strategy is None and (spans or _disjoint(workload)):
         strategy = itself(workload, noise)  # disjoint counts are a histogram of what they count
@@ -113,8 +116,12 @@ def to_linear(
             if objective == "total"
             else select_own(workload, noise, effort, objective)
         )
+    if by_part:
+        strategy = by_table(strategy, question.words, given=given)
     measured = Measurement(strategy.operator, axes, question.rows_of(measure), measure.summand)
-    cells = max(measured.cells, measured.answers)
+    if by_part:
+        check_numbers(measured.answers, question.words)
+    cells = measured.cells if by_part else max(measured.cells, measured.answers)
     if cells > MAX_CELLS:
         raise DomainError(
             f"{question.words} needs {cells:,} cells; at most {MAX_CELLS:,} can be measured. Ask for fewer attributes "
@@ -129,6 +136,8 @@ def to_linear(
             lows, highs = ranked.level_bounds()
             kept = tuple((float(lows[level]), float(highs[level])) for level in axes[-1].levels)
             return QuantileAnswers(LinearAnswers(measured, strategy), measure.quantiles, kept)
+        case "workload" if by_part:
+            return PartwiseAnswers(measured, strategy)
         case _:
             return LinearAnswers(measured, strategy, float(measure.summand.step) if measure.kind == "sum" else 1.0)
 

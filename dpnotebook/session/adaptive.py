@@ -43,6 +43,7 @@ from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
 from dpnotebook.session.small_groups import without_small_groups
+from dpnotebook.session.tables import with_tables
 from dpnotebook.workload import Identity, Marginals
 from dpnotebook.workload.marginals import Subset
 
@@ -155,7 +156,7 @@ def _revealed(record: Record, question: Question, domain: Domain, accountant: Ac
         note = NOTE.format(
             measured=sum(len(one["chosen"]) for one in rounds), candidates=sum(len(one["candidates"]) for one in rounds)
         )
-    return Release(
+    release = Release(
         frame=frame,
         question=question,
         number=record.number,
@@ -170,6 +171,7 @@ def _revealed(record: Record, question: Question, domain: Domain, accountant: Ac
         notes=(note,),
         again=partial(_revealed, record, question, domain, accountant),
     )
+    return with_tables(release, question, domain)
 
 
 class _Run:
@@ -192,7 +194,7 @@ class _Run:
         """Go through all rounds; see `AdaptiveMarginals.measure`."""
         units, shares = self.left, RoundShares.of(self.rounds.law)
         (first,) = planned_from_json(self.charge.plan, self.domain)
-        whole = self.rounds.few_cells
+        whole = self.rounds.at_once
         self.pay(units if whole else part_of(units, shares.columns))
         self.report(0.2, "counting everything at once" if whole else "counting columns")
         self.measure(first)

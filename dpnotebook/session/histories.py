@@ -20,6 +20,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.combining import Promise, linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.partwise import PartwiseAnswers
 from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Alternative, Comparisons, Plan
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, planned_from_json
@@ -338,6 +339,8 @@ class Histories:
         # What was bought beside comes after.
         for answer, item, numbers in zip(recorded.answers, recorded.planned, noisy, strict=False):
             chosen = linear_of(answer) if linear else answer
+            if isinstance(chosen, PartwiseAnswers):  # sums of whole numbers, worked out when somebody reads them
+                continue
             if chosen is not None:
                 values = np.ldexp(numbers.astype(np.float64), -item.bits)
                 yield chosen.estimate(values, self.ledger.accountant.law, item.scale, confidence)

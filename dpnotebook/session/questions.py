@@ -20,6 +20,7 @@ from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.partwise import PartwiseAnswers
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.ski_rental import Purchases
@@ -37,7 +38,9 @@ from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
+from dpnotebook.session.room import check_room
 from dpnotebook.session.small_groups import without_small_groups
+from dpnotebook.session.tables import release_by_table, with_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,6 +108,7 @@ class Questions:
         self.check_domain(question)
         self.ledger.check_domain(question.table)
         self._table(question.table).check_unchanged()
+        check_room(question)
 
     def check_domain(self, question: Question) -> None:
         """Raise DomainError if the domain of its table was changed here since a question was written."""
@@ -289,6 +293,9 @@ def _reveal(
     adjusted = None
     if combined is None or record.plan["measures"]:
         recorded = plan_from_json(record.plan, domain, question, assumption)
+        first = recorded.answers[0]
+        if isinstance(first, PartwiseAnswers):
+            return release_by_table(record, question, domain, first, recorded.planned[0], accountant, confidence)
         measured = [
             np.ldexp(noisy.astype(np.float64), -item.bits)
             for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
@@ -311,7 +318,7 @@ def _reveal(
             return answer_frame(question, domain, found)[0]
 
     frame, ordered = answer_frame(question, domain, shown)
-    return Release(
+    release = Release(
         frame=frame,
         question=question,
         number=record.number,
@@ -327,3 +334,4 @@ def _reveal(
         redraws=partial(redraws, shown),
         again=lambda other: _reveal(record, question, other, assumption, domain, accountant, redraws),
     )
+    return with_tables(release, question, domain)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,20 @@ MOVED = (
     "no count is below 0: what that adds was taken from small counts, so that totals stay, and those far "
     "above their noise kept their values, nearly; intervals are those of what was measured, widened where they must be"
 )
+
+
+class Tables(Protocol):
+    """The tables of counts of a release of marginals."""
+
+    @property
+    def names(self) -> Iterator[tuple[str, ...]]:
+        """The attributes of each table."""
+
+    def read(self, attributes: Sequence[str]) -> Release:
+        """Return a table as a release of its own; see `Release.marginal`."""
+
+    def withholding(self, minimum: int) -> Tables:
+        """Return the same, without the counts that a policy withholds."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -80,6 +94,8 @@ class Release(ShowsCard):
         The budget before and after it was answered; None where no session was asked, as of a comparison.
     origin
         The identity of the ledger that recorded it, as `session.ledger.identity`; empty where there is none.
+    tables
+        Of marginals, the table of each, for `marginal`; None of other answers.
 
     Examples
     --------
@@ -113,6 +129,7 @@ class Release(ShowsCard):
     redraws: Callable[[int], Mapping[str, NDArray[Any]]] | None = field(default=None, repr=False, compare=False)
     budget: BudgetState | None = field(default=None, compare=False)
     origin: str = field(default="", repr=False, compare=False)
+    tables: Tables | None = field(default=None, repr=False, compare=False)
 
     @property
     def table(self) -> str:
@@ -130,6 +147,46 @@ class Release(ShowsCard):
         return self.question.where_text
 
     @property
+    def unread(self) -> str:
+        """What to write instead of reading all rows, of a release that has too many for a frame; else empty."""
+        return "" if hasattr(self.frame, "_constructor") else repr(self.frame)
+
+    def marginal(self, *attributes: str) -> Release:
+        """Return one of its tables of counts, by the names of its attributes, as a release of its own.
+
+        Of many tables each is worked out when it is read. It is part of what was recorded, so it costs nothing.
+
+        Raises
+        ------
+        WorkloadError
+            If the answers are not of marginals, or not of this one; nothing is spent.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.answer(dpn.marginals(1), epsilon=0.5).run()
+        >>> release.marginal("sex").frame[["sex", "value"]]
+          sex  value
+        0   F  600.0
+        1   M  400.0
+        >>> list(release.tables.names)
+        [('age',), ('sex',), ('income',), ('insured',)]
+        """
+        if self.tables is None:
+            raise WorkloadError("this release is not one of marginals: its answers are in .frame")
+        found = self.tables.read(attributes)
+        return replace(
+            found,
+            confidence=self.confidence,
+            together=self.together,
+            again=None if self.together else found.again,
+            budget=self.budget,
+            origin=self.origin,
+        )
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """Names of the frame's key columns."""
         return tuple(self.frame.columns[: len(self.ordered)])
@@ -144,6 +201,8 @@ class Release(ShowsCard):
         """What was asked that has its value and its interval in the frame."""
         if self.worked_out:
             return self.worked_out
+        if self.unread:
+            return self.question.measures
         columns = set(self.frame.columns)
         return tuple(
             measure
@@ -370,6 +429,8 @@ class Release(ShowsCard):
         so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: those
         near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts far
         above their noise hardly move. Intervals keep their confidence; the standard error is not known (NaN).
+        Where nearly all cells are empty, counts of two to four standard errors get less accurate, by up to a quarter:
+        they cannot be told from what noise put into empty cells, which has to go if totals are to stay.
 
         Parameters
         ----------
@@ -391,6 +452,8 @@ class Release(ShowsCard):
         0   F    6.0
         1   M    4.0
         """
+        if self.unread:
+            raise WorkloadError(self.unread)
         if self.adjusted is None:
             if self.unit == "":  # of a statement
                 raise WorkloadError(
@@ -404,7 +467,9 @@ class Release(ShowsCard):
             )
         with watched() as report:
             frame = self.adjusted(total, report)
-        return replace(self, frame=frame, again=None, redraws=None, notes=tuple(dict.fromkeys((*self.notes, MOVED))))
+        return replace(
+            self, frame=frame, again=None, redraws=None, tables=None, notes=tuple(dict.fromkeys((*self.notes, MOVED)))
+        )
 
     def simultaneous(self) -> Release:
         """Return the same release with intervals that hold all at once: also of the row that stands out.
@@ -476,6 +541,8 @@ class Release(ShowsCard):
         if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= MOST_DRAWS:
             raise WorkloadError(f"draws= is a whole number from 1 to {MOST_DRAWS:,}, not {shorten(draws)}")
         if self.redraws is None:
+            if self.unread:
+                raise WorkloadError(self.unread)
             raise WorkloadError("counts that were moved are not redrawn: redraw the release as it was measured")
         drawn = self.redraws(draws)
         beside = {column_name(name, part) for name in self.names for part in PARTS[:3]}
@@ -601,6 +668,8 @@ class Release(ShowsCard):
         """
         from dpnotebook.session.spreadsheet import write_csv
 
+        if self.unread:
+            raise WorkloadError(self.unread)
         write_csv(self.frame, path)
 
     def to_frame(self) -> pd.DataFrame:

@@ -40,6 +40,10 @@ def without_small_groups(release: Release, minimum: int) -> Release:
     minimum
         The smallest noisy count that is shown.
     """
+    if release.tables is not None:
+        release = replace(release, tables=release.tables.withholding(minimum))
+    if release.unread:
+        return release
     kept = _large(release.frame, counts_of(release.question), minimum)
     return release if kept.all() else _of_rows(release, np.flatnonzero(kept), _note(int((~kept).sum()), minimum))
 

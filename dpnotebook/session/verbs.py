@@ -760,10 +760,12 @@ class Verbs(Grouped):
             are many and cells few, where everything is measured, and `.nonnegative()` of a plain answer is as good or
             better. Combinations of columns that were not measured have no interval (NaN).
 
+        Marginals of more than two million counts are no frame: `release.marginal("age", "sex")` reads a table of them.
+
         Raises
         ------
         DomainError
-            If this is no workload.
+            If this is no workload, or one of too many answers.
         WorkloadError
             If an adaptive answer is asked for of something else than marginals.
         AccuracyError

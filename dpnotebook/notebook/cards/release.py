@@ -196,8 +196,10 @@ def release_card(release: Release, plan: Plan | None = None) -> Card:
 
 
 def _blocks(release: Release, plan: Plan | None) -> Iterator[Block]:
-    found = list(series_of(release))
-    if not len(release.frame):
+    found = [] if release.unread else list(series_of(release))
+    if release.unread:
+        yield line(release.unread)
+    elif not len(release.frame):
         if not release.notes:
             yield line(EMPTY)
     elif _single(release, found):

@@ -101,7 +101,13 @@ def _chosen(session: Session, releases: Any) -> list[Release]:
         raise ArgumentError(f"releases= lists releases, or their numbers, such as [first, 3]; not {shorten(releases)}")
     if not listed:
         raise ArgumentError("releases= is empty: leave it out to publish all")
-    return [_checked(session, one) for one in listed]
+    found = [_checked(session, one) for one in listed]
+    for one in found:
+        if one.unread:
+            raise ArgumentError(
+                f"release #{one.number} is too long for a report: publish the tables that it is for. {one.unread}"
+            )
+    return found
 
 
 def _checked(session: Session, one: Any) -> Release:
@@ -115,6 +121,8 @@ def _checked(session: Session, one: Any) -> Release:
         raise ArgumentError(
             f"{named} was answered from another ledger, whose budget it was paid from: publish it from that session"
         )
+    if one.unread:  # which is refused
+        return one
     if isinstance(one.question, Question) and beside(one):
         raise _changed(named)
     if one.again is not None and not one.together:
