@@ -406,11 +406,11 @@ def _delivered(
     after = problem.after(proposal.items)
     if after is None:
         return None
-    variances = after.certain().variances
-    if targets is not None:
-        return variances if (variances <= targets * marginal_measurement.SLACK).all() else None
-    worst = proposal.variances.max(initial=0.0)
-    return variances if variances.max(initial=0.0) <= worst * marginal_measurement.SLACK else None
+    variances, slack = after.certain().variances, marginal_measurement.SLACK
+    most = proposal.variances.max(initial=0.0) if targets is None else targets
+    if (variances > most * slack).any():
+        return None
+    return np.minimum(variances * slack, np.maximum(variances, most))  # what is shown may differ by rounding
 
 
 def _by_pioneer(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
