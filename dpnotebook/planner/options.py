@@ -401,7 +401,8 @@ def _delivered(
     None where the worst of the answers, or one with a target of its own, would be less accurate than was proposed.
     """
     refining = any(item.refines is not None for item in proposal.items)
-    if not problem.buying or (proposal.single and not (refining and problem.asked.partial)):
+    # A refinement counts where its measurement does: what is known in another form may not be combined with it.
+    if not problem.buying or (proposal.single and not refining):
         return proposal.variances
     after = problem.after(proposal.items)
     if after is None:

@@ -14,6 +14,8 @@ QUICK = [("laplace", 1), ("gaussian", 2)]
 FIRST, ALL = int(os.environ.get("DPNOTEBOOK_FIRST_SESSION", "100")), int(os.environ.get("DPNOTEBOOK_SESSIONS", "200"))
 CHANCE = 2e-8  # of either side, as 5.5 standard deviations
 SIGMAS = 5.5
+# A sum that was refined beside counts of its column, which are not combined with it: 2% less accurate than promised.
+BROKEN_ONCE = (1033,)
 MOST_OVERSTATED = 0.05  # of the questions that are combined with what is known
 MOST_CELLS, LARGE = 150, 10_000
 
@@ -30,10 +32,16 @@ def test_a_session(noise, seed, whole):
     assert "reuse" in found.actions
 
 
+@pytest.mark.parametrize("seed", BROKEN_ONCE)
+def test_a_session_that_broke_a_promise_once(seed, whole):
+    found = whole.run(whole.Session(seed, (10, 200)))
+    assert found.charged == []
+
+
 @pytest.fixture(scope="module")
 def many(whole):
     """Sessions of small domains, one after another."""
-    return [whole.run(whole.Session(seed, (10, 600))) for seed in range(FIRST, FIRST + ALL)]
+    return [whole.run(whole.Session(seed, (10, 200))) for seed in range(FIRST, FIRST + ALL)]
 
 
 @pytest.mark.slow
