@@ -321,7 +321,12 @@ def _summed(values: Floats, bins: Indices, count: int) -> Floats:
     if inside.size == count:  # mostly each bin is one atom, and nothing is added up
         order = np.argsort(bins[inside])
         if (bins[inside[order]] == np.arange(count)).all():
-            return np.take(values, inside[order], axis=0)
+            order = inside[order]
+            if order.size == len(values) and (order == np.arange(order.size)).all():  # all of them: nothing is copied
+                same = values.view()
+                same.flags.writeable = False
+                return same
+            return np.take(values, order, axis=0)
     places = csr_array((np.ones(inside.size), (bins[inside], inside)), shape=(count, bins.size))
     return np.asarray(places @ np.ascontiguousarray(values))
 

@@ -202,6 +202,12 @@ def known_of(block: LeastSquaresState, queries: Queries) -> tuple[Floats, Floats
     atoms, parents = block.atoms.refined(queries.cells)
     if atoms.count > MOST_ATOMS:
         return None
+    if atoms.count == block.atoms.count:  # no atom is cut
+        solved, columns = block.solved(queries), queries.columns
+        if queries.bins:
+            return (solved.covariance + solved.covariance.T) / 2, solved.residuals
+        covariance = columns @ solved.covariance @ columns.T
+        return (covariance + covariance.T) / 2, columns @ solved.residuals
     padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
     rows = padded[:, queries.cells[atoms.first]]
     information, old = block.information, block.atoms.count

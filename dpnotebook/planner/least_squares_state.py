@@ -215,6 +215,7 @@ class LeastSquaresState:
         self.sources: dict[Name, KnownPart] = {}
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._index: tuple[int, LineIndex] | None = None
+        self._latest: tuple[Queries, int, Solved] | None = None
 
     def add(self, parts: Iterable[Observation], most: int = MOST_ATOMS) -> None:
         """Add what measurements say, as far as there is room for their atoms: so many, of which each has its own."""
@@ -287,7 +288,15 @@ class LeastSquaresState:
         at, classes = queries.cells[self.atoms.first], queries.columns.shape[1]
         if not exact:
             return screened(self.information, at, classes)
-        return solve(self.information, (at == np.arange(classes)[:, None]).astype(float))
+        return self.solved(queries)
+
+    def solved(self, queries: Queries) -> Solved:
+        """Return how the classes of queries are answered, with certificates; those of the latest queries are kept."""
+        if self._latest is None or self._latest[0] is not queries or self._latest[1] != self.information.changes:
+            classes = np.arange(queries.columns.shape[1])[:, None]
+            found = solve(self.information, (queries.cells[self.atoms.first] == classes).astype(float))
+            self._latest = queries, self.information.changes, found
+        return self._latest[2]
 
     def line(self, cuts: Indices) -> RunState:
         """Return what is known of the runs between cut points, for a block of one attribute."""
@@ -325,10 +334,11 @@ class LeastSquaresState:
 
     def _whole(self, queries: Queries) -> NDArray[np.bool_]:
         """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
-        whole = np.ones(queries.count, dtype=bool)
-        padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
-        for one, other in self._mixed(queries).tolist():
-            whole &= padded[:, one] == padded[:, other]
+        whole, mixed = np.ones(queries.count, dtype=bool), self._mixed(queries).tolist()
+        if mixed:
+            padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
+            for one, other in mixed:
+                whole &= padded[:, one] == padded[:, other]
         return whole
 
     def _whole_classes(self, queries: Queries) -> NDArray[np.bool_]:

@@ -17,6 +17,7 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
+from dpnotebook.planner.joint_measurement import together as joint_information
 from dpnotebook.planner.least_squares_state import FEW, Estimate, Key, KnownPart, LeastSquaresState, Queries
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
@@ -33,6 +34,8 @@ from dpnotebook.workload.terms import row_weights
 LEAST_SCALE = 0.25  # of draws: finer noise leaves next to no privacy
 ENOUGH = 1e200  # variances above it are all the same
 MOST_TOGETHER = 600  # counts that are planned as one
+MOST_MEASURED = 200  # queries of a strategy that is planned beside what is known of them, and
+MOST_WEIGHTS = 2**18  # what they count for in all answers
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
 SAME = 1 + 1e-9  # ratio of variances computed in two orders, which differ by rounding only
 MOST_SOURCES = 16  # answers whose sources are each looked for; of more, those of a mixture of all
@@ -394,6 +397,34 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats
     planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
     variances = np.minimum(target, asked.variances)
     return Proposal((planned,), variances)
+
+
+def strategy_beside(
+    asked: LinearTarget, answers: LinearAnswers, target: float | Floats, pricing: Pricing
+) -> Proposal | None:
+    """Return how to measure the question's own strategy, where what is known says something about its measurements.
+
+    Answer by answer, as `direct` looks at it, what answers have in common is measured again: of all ranges, or of
+    running totals, it may take twice the precision. None where that is too much to work out, or no question of counts.
+    """
+    measurement, strategy = answers.measurement, answers.strategy
+    size = strategy.operator.shape[0]
+    if not isinstance(asked, OverAtoms) or answers.direct or measurement.summand != COUNT:
+        return None
+    if not 2 <= size <= MOST_MEASURED or asked.queries.count * size > MOST_WEIGHTS:
+        return None
+    measured = asked.block.queries(
+        ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(0))
+    )
+    known = None if measured is None else known_of(asked.block, measured)
+    if known is None:
+        return None
+    weights = strategy.answer_weights(np.arange(asked.queries.count)) * (answers.units / answers.step)[:, None]
+    precision = joint_information(*known).least(np.broadcast_to(target, asked.queries.count), weights)
+    if precision <= 0:
+        return None
+    planned = more_precise(measurement, precision, pricing, strategy)
+    return Proposal((planned,), np.minimum(target, asked.variances))
 
 
 def cells_predicate(axes: Sequence[Axis], chosen: NDArray[np.bool_], domain: Domain) -> Predicate:

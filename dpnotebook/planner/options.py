@@ -311,8 +311,8 @@ def _beside(problem: PlanningProblem, accuracy: Accuracy, targets: Floats) -> Op
     least = problem.price(alone.items), alone.units
     for proposal in _missing(problem, targets) if problem.planner != "pioneer" else ():
         price = problem.prices(proposal.items)
-        if price < least and _holds(problem, proposal, targets):
-            least, best = price, proposal
+        if price < least and (variances := _delivered(problem, proposal, targets)) is not None:
+            least, best = price, replace(proposal, variances=variances)
     if best is None:
         variances = marginal_measurement.combined(problem.asked.variances, targets)
         return _finished(problem, replace(alone, own=True), variances, accuracy)
@@ -356,11 +356,11 @@ def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) 
     if 0 < least <= left and (option := _with_purchase(problem, least, accuracy, target)) is not None:
         return option
     for proposal in reversed(better):
-        if _holds(problem, proposal):
+        if (variances := _delivered(problem, proposal)) is not None:
             units, half_width = _units(proposal.items, problem), proposal.half_width
             own = half_width > 0
             option = Option(proposal.items, units, alone.std_errors, half_width, target=target, own=own)
-            return _finished(problem, option, proposal.variances, accuracy)
+            return _finished(problem, option, variances, accuracy)
     option = replace(alone, target=target, own=True)
     return _finished(problem, option, None, accuracy) if asked.told else option
 
@@ -388,22 +388,30 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
     return None
 
 
-def _holds(problem: PlanningProblem, proposal: marginal_measurement.Proposal, targets: Floats | None = None) -> bool:
-    """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured.
+def _delivered(
+    problem: PlanningProblem, proposal: marginal_measurement.Proposal, targets: Floats | None = None
+) -> Floats | None:
+    """Return the variances that answers will have, by what would be shown if what is proposed were measured.
 
-    The worst of them, or each as accurate as its target where these are given.
+    A proposal says what is enough, worked out from some of what is known; least squares over all of it may be better,
+    and that is what is promised.
+
+    Returns
+    -------
+    None where the worst of the answers, or one with a target of its own, would be less accurate than was proposed.
     """
     refining = any(item.refines is not None for item in proposal.items)
-    if not problem.buying or (proposal.single and not (refining and problem.asked.partial)):
-        return True
+    # A refinement counts where its measurement does: what is known in another form may not be combined with it.
+    if not problem.buying or (proposal.single and not refining):
+        return proposal.variances
     after = problem.after(proposal.items)
     if after is None:
-        return False
-    variances = after.certain().variances
-    if targets is not None:
-        return bool((variances <= targets * marginal_measurement.SLACK).all())
-    worst = variances.max(initial=0.0)
-    return bool(worst <= proposal.variances.max(initial=0.0) * marginal_measurement.SLACK)
+        return None
+    variances, slack = after.certain().variances, marginal_measurement.SLACK
+    most = proposal.variances.max(initial=0.0) if targets is None else targets
+    if (variances > most * slack).any():
+        return None
+    return np.minimum(variances * slack, np.maximum(variances, most))  # what is shown may differ by rounding
 
 
 def _by_pioneer(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
@@ -412,10 +420,11 @@ def _by_pioneer(problem: PlanningProblem, accuracy: Accuracy, target: float) -> 
     items = pioneer_items(problem.asked, target, problem.history)
     if not items:
         return alone
-    if not _holds(problem, marginal_measurement.Proposal(items, np.full(1, target))):
+    variances = _delivered(problem, marginal_measurement.Proposal(items, np.full(1, target)))
+    if variances is None:
         return alone
     option = Option(items, _units(items, problem), problem.alone_errors, 0.0, target=target)
-    return _finished(problem, option, np.full(1, target), accuracy)
+    return _finished(problem, option, variances, accuracy)
 
 
 def _units(items: Sequence[Planned], problem: PlanningProblem) -> int:
@@ -462,8 +471,8 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
     price = problem.price(items)
     if price > credit or len(set(refined)) < len(refined):
         return None
-    variances = np.minimum(after.asked.variances, target)
-    if not _holds(problem, marginal_measurement.Proposal(items, variances)):
+    variances = _delivered(problem, marginal_measurement.Proposal(items, np.minimum(after.asked.variances, target)))
+    if variances is None:
         return None
     forecast = problem.rent.forecast(least, price, still)
     units = _units(items, problem)
@@ -496,6 +505,8 @@ def _missing(problem: PlanningProblem, target: float | Floats) -> Iterator[margi
     yield marginal_measurement.direct(asked, linear, target, pricing)
     if (joint := marginal_measurement.together(asked, linear, target, pricing)) is not None:
         yield joint
+    if (beside := marginal_measurement.strategy_beside(asked, linear, target, pricing)) is not None:
+        yield beside
 
 
 def _finished(problem: PlanningProblem, option: Option, variances: Floats | None, accuracy: Accuracy) -> Option:

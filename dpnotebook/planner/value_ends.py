@@ -4,7 +4,8 @@ A value between its bounds is shared between two levels, its upper and its lower
 (x - low) / (high - low) is counted at the upper end and the rest at the lower. Over an attribute of these two levels,
 which every table can be given, the two sums that a mean is measured by are a marginal, a sum is one linear query, and a
 count is the total over both. Where the levels of a column are its very values, the same are linear in its histogram.
-The two ends of a truth value are its levels: what is measured of it is counts of them, and the histogram follows.
+Of a truth value, and of rows of two whole numbers, the ends are levels: what is measured is counts of them, and the
+histogram follows.
 
 Both are the factorisation of a linear measure into a weight per level and counts: HDMM, Definition 2, with weights.
 """
@@ -18,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Boolean, Domain
+from dpnotebook.domain import Domain
 from dpnotebook.domain.categorical import Categories
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
@@ -113,12 +114,17 @@ def as_counts(item: Item) -> Item | None:
     if factors is None:
         return None
     if counts_levels(measured):
-        at, axis = _place(measured.axes, measured.where.domain, str(summand.column)), Axis(str(summand.column), (0, 1))
-        own = Identity(2) if summand.ends else Explicit(np.array([[0, 1]]))
-        operator = product_of([*factors[:at], own, *factors[at:]])
-        axes = (*measured.axes[:at], axis, *measured.axes[at:])
-        seen = Measurement(operator, axes, valued(measured.where, summand))
-        return replace(item, measurement=seen, noisy=in_counts(measured, item.noisy[None]))
+        domain, column = measured.where.domain, str(summand.column)
+        where, at = valued(measured.where, summand), _place(measured.axes, domain, column)
+        levels = allowed_levels(where, column, domain)
+        shared: Workload = Identity(2)
+        if not summand.ends:
+            shared = Explicit(np.asarray(summand.of_levels(domain[column]))[:, levels])
+        operator = product_of([*factors[:at], shared, *factors[at:]])
+        axes = (*measured.axes[:at], Axis(column, levels), *measured.axes[at:])
+        return replace(
+            item, measurement=Measurement(operator, axes, where), noisy=in_counts(measured, item.noisy[None])
+        )
     wide = _widened(summand, measured.where)
     own = Explicit(_rows(summand, wide)) if wide != summand or not summand.ends else Identity(2)
     operator = product_of([*factors, own])
@@ -129,13 +135,21 @@ def as_counts(item: Item) -> Item | None:
 
 
 def counts_levels(measured: Measurement) -> bool:
-    """Return whether a measurement of sums counts the levels of its column: a truth value, no axis of it."""
-    column, where = measured.summand.column, measured.where
-    if column is None or not isinstance(where.domain[column], Boolean):
+    """Return whether a measurement of sums counts the levels of its column: of two, no axis of it.
+
+    As a truth value has, or rows of two whole numbers: the values are the ends, each one step from the other.
+    """
+    summand, where = measured.summand, measured.where
+    column = summand.column
+    if (
+        column is None
+        or (summand.ends and summand.steps != 1)
+        or any(axis.attribute == column for axis in measured.axes)
+    ):
         return False
-    if any(axis.attribute == column for axis in measured.axes):
-        return False
-    return allowed_levels(valued(where, measured.summand), column, where.domain) == (0, 1)
+    levels = allowed_levels(valued(where, summand), column, where.domain)
+    values = summand.of_levels(where.domain[column]) if len(levels) == 2 else None
+    return values is not None and (not summand.ends or values[0, levels].tolist() == [0, 1])
 
 
 def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -160,7 +174,7 @@ def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np
     at = _place(measured.axes, measured.where.domain, str(measured.summand.column))
     by_factor = numbers[:, ::-1].reshape(
         draws, components, *(factor.shape[0] for factor in factors)
-    )  # False comes first
+    )  # the lower level comes first
     return np.moveaxis(by_factor, 1, 1 + at).reshape(draws, -1)
 
 

@@ -15,7 +15,7 @@ def _loaded(name):
     return module
 
 
-_sessions, _delivered = _loaded("sessions"), _loaded("delivered")
+_sessions, _delivered, _whole = _loaded("sessions"), _loaded("delivered"), _loaded("whole")
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +28,9 @@ def sessions():
 def delivered():
     """The module that holds a session against what it promised."""
     return _delivered
+
+
+@pytest.fixture(scope="session")
+def whole():
+    """The module of whole sessions over few cells, held against dense least squares."""
+    return _whole
