@@ -442,7 +442,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
             return Clip(usual, cut=norms.cut)
         chosen, half = choices.best, float(values[1] - values[0]) / 2
         worth, answer = (half**2, norms.cut.answer) if function.squares else (half, math.nan)
-        moved = Taken(*(part * worth for part in chosen.moved[:2]), answer)
+        moved = Taken(chosen.moved.about * worth, chosen.moved.most * worth, answer)
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
     told = _to_choose_by(select, index, norms, noise)
     found = None if told is None else norm_to_clip_at(*told)
@@ -560,11 +560,13 @@ def measured_profile(
         found[i] = replace(norms, counts=tuple(map(int, noisy)))
         if i in counted and (sums := counted[i].sums) is not None:
             scales = [histogram_scale(accountant, each) * STEPS_OF_MEANS for each in beside[i]]
-            means = [
+            means, ratios, squares = (
                 tuple(map(int, part + draw(accountant.noise, scale, part.size)))
                 for part, scale in zip(sums, scales, strict=True)
-            ]
-            found[i] = replace(found[i], means=UnitMeans(*means, scales[0], scales[-1]), even_groups=even_groups)
+            )
+            found[i] = replace(
+                found[i], means=UnitMeans(means, ratios, squares, scales[0], scales[-1]), even_groups=even_groups
+            )
         told[profile_keys(select, i)[0]] = found[i].to_json()
     return {i: found[of] for i, of in first.items()}, told
 

@@ -70,9 +70,8 @@ class UnitMeans:
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> UnitMeans:
         """Return what `to_json` wrote."""
-        return cls(
-            *(tuple(map(int, told[name])) for name in HISTOGRAMS), Fraction(told["scale"]), Fraction(told["rough"])
-        )
+        means, ratios, squares = (tuple(map(int, told[name])) for name in HISTOGRAMS)
+        return cls(means, ratios, squares, Fraction(told["scale"]), Fraction(told["rough"]))
 
 
 class MeanClip(NamedTuple):
