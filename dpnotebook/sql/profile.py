@@ -65,6 +65,7 @@ COARSER = 16  # times as much a histogram may cost before one is measured anew t
 HIDDEN = 4  # the same where noise hid it
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
+FIRST_OF_VALUES = Fraction(1, 5)  # of what finds bounds of means, what the first histogram of values costs
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 CUT = ("cut_about", "cut", "cut_answer")  # in records, the parts of what bounds take from an answer
@@ -539,14 +540,15 @@ def measured_profile(
         function, cost = function_of(aggregate.kind), shares.auto[at]
         values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
-            each = cost // (OF_VALUES + OF_NORMS)
+            costs = of_values(cost)
             # A group has a share of the units, and the noise of its own sums.
             scale = accountant.scale(cost_of(select, shares, i), 1)
             noise = LONGER * even_groups * math.sqrt(accountant.law.variance(scale))
-            values[i], cut, rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
+            values[i], cut, rounds = _values(select, aggregate, accountant, costs, run, secret, draw, noise)
+            spent = costs[0] + costs[1] * (rounds - 1)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
-            told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds} | _told_cut(cut)
-            cost -= each * rounds
+            told[profile_keys(select, i)[1]] = {"values": bounds, "units": spent} | _told_cut(cut)
+            cost -= spent
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
@@ -569,6 +571,13 @@ def measured_profile(
             )
         told[profile_keys(select, i)[0]] = found[i].to_json()
     return {i: found[of] for i, of in first.items()}, told
+
+
+def of_values(cost: int) -> tuple[int, int]:
+    """Return what the first histogram of values costs, which finds them or not, and what each of the others does."""
+    all_of_them = cost // (OF_VALUES + OF_NORMS) * OF_VALUES
+    first = math.floor(cost * FIRST_OF_VALUES)
+    return first, (all_of_them - first) // ROUNDS
 
 
 def measured_ranges(
@@ -657,14 +666,14 @@ def _values(
     select: PrivateSelect,
     aggregate: Aggregate,
     accountant: Accountant,
-    cost: int,
+    costs: tuple[int, int],
     run: Run,
     secret: str,
     draw: Draw,
     noise: float,
 ) -> tuple[Bounds | None, Taken, int]:
     """Return between which values most rows lie, what that takes from an answer, and from how many histograms."""
-    found = _located(select, aggregate, accountant, (cost, cost), run, secret, draw)
+    found = _located(select, aggregate, accountant, costs, run, secret, draw)
     return *found.bounds(aggregate, noise), found.rounds
 
 

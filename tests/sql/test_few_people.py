@@ -12,7 +12,6 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql import profile
 from dpnotebook.sql.aggregates.bounds import found, histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.budget_split import OF_NORMS, OF_VALUES
 
 COLUMNS = {
     "years": lambda random, people: random.integers(1930, 2021, people),
@@ -55,9 +54,9 @@ def of_means(values, epsilon, monkeypatch):
 
     monkeypatch.setattr(profile.histograms, "values", counted)
     accountant = accountant_for(Budget(epsilon, 1e-6))
-    each, noise = accountant.units(epsilon) // 2 // (OF_VALUES + OF_NORMS), 10.0 / epsilon
+    costs, noise = profile.of_values(accountant.units(epsilon) // 2), 10.0 / epsilon
     chosen = select(aggregate("average"), kind="l2", selection="all")
-    return profile._values(chosen, chosen.aggregates[0], accountant, each, None, "", draw_integers, noise)[0]
+    return profile._values(chosen, chosen.aggregates[0], accountant, costs, None, "", draw_integers, noise)[0]
 
 
 def check(runs, most, monkeypatch):

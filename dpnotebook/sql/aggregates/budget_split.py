@@ -27,7 +27,7 @@ OF_VALUES = 4  # histograms of values between which vectors are centred, at fine
 OF_NORMS = 2  # as much as so many of these is for norms then, and what units of each norm have on average
 BESIDE = 12  # parts of that: their means, and what else they have, get so many
 OF_MEANS = (4, 1, 1)
-SHARED_LEAST = 40  # units: what finds bounds is half of that at most, and no histogram is for nothing
+SHARED_LEAST = 100  # units: what finds bounds is half of that at most, and no histogram is for nothing
 
 # Where rows count one by one, the first histogram is of magnitudes, without which nothing is found: it has most of what
 # is given for finding bounds, and that is enough for its noise to be no more than this, but for half of all.
