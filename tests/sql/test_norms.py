@@ -206,6 +206,16 @@ def test_what_a_range_takes_from_a_mean_is_told_where_noise_does_not_hide_it(kin
     assert np.median(told) < 2 * np.median(true) + 0.05 * np.std(values)
 
 
+def test_many_equal_values_at_an_end_are_in_what_a_range_may_take():
+    """A share of values at the most that there is: within a bin they are all at its far end."""
+    random, below = np.random.default_rng(9), 0
+    for noise in np.tile([100.0, 500.0, 1_500.0, 4_000.0], 10):
+        values = np.where(random.random(20_000) < 0.09, 200.0, random.gamma(6, 15, 20_000).clip(0, 200))
+        bounds, cut = range_of(values, 20.0, noise, random, 8)
+        below += loss_of_range(values, *map(float, bounds), 0.0, False) > cut.most
+    assert below <= 4
+
+
 HEAVY = {
     "lognormal 1": lambda random, units: random.lognormal(4, 1, units),
     "lognormal 1.5": lambda random, units: random.lognormal(4, 1.5, units),

@@ -117,19 +117,17 @@ def trimmed(
     if found is None:
         return None
     usual = USUAL_SQUARES if squares else USUAL
-    likely, average, heavy = (
-        np.repeat(counts / FINER, FINER) for counts in _counts(noisy, scale, edges, *found, usual)
-    )
+    *finer, heavy = _counts(noisy, scale, edges, *found, usual)
+    likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
+    wide = edges
     edges = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
     low, high = low[low < high], high[low < high]
     half = np.maximum(np.maximum(-low, high), 0.0) if of == "sums" else (high - low) / 2
     error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
     best = int(np.argmin(_bias(likely, edges, low, high, squares) ** 2 + error**2))
-    cut, most = (
-        float(_bias(counts, edges, low[best : best + 1], high[best : best + 1], squares)[0])
-        for counts in (average, heavy)
-    )
+    cut = float(_bias(average, edges, low[best : best + 1], high[best : best + 1], squares)[0])
+    most = _most(heavy, wide, found, float(low[best]), float(high[best]), squares)
     places = ((edges[1:] + edges[:-1]) / 2).clip(low[best], high[best])
     weights = likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
@@ -168,6 +166,23 @@ def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: boo
     squares_less = (np.where(below, away**2 - lows[:, None] ** 2, 0.0) @ weights)[of_low]
     squares_more = (np.where(above, away**2 - highs[:, None] ** 2, 0.0) @ weights)[of_high]
     return np.asarray(np.maximum(squares_less + squares_more + (less - more) ** 2, 0.0))
+
+
+def _most(counts: Floats, edges: Floats, found: tuple[int, int], low: float, high: float, squares: bool) -> float:
+    """Return what keeping values between bounds takes at most.
+
+    Where values are found, all of a bin may be at its far end: many are equal. What a tail may hold is a bound already.
+    """
+    weights, middles = counts / max(float(counts.sum()), 1.0), (edges[1:] + edges[:-1]) / 2
+    least, most = middles.copy(), middles.copy()
+    least[slice(*found)], most[slice(*found)] = edges[:-1][slice(*found)], edges[1:][slice(*found)]
+    less, more = np.maximum(low - least, 0.0), np.maximum(most - high, 0.0)
+    if not squares:
+        return float((less + more) @ weights)
+    middle = float(middles.clip(low, high) @ weights)
+    below = np.where(less > 0.0, (least - middle) ** 2 - (low - middle) ** 2, 0.0)
+    above = np.where(more > 0.0, (most - middle) ** 2 - (high - middle) ** 2, 0.0)
+    return float(np.maximum(below + above, 0.0) @ weights + ((less + more) @ weights) ** 2)
 
 
 def _found(
