@@ -16,8 +16,8 @@ import numpy as np
 
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answers import COARSE, Answers, Expected, MeanAnswers
-from dpnotebook.planner.expected_rows import with_rows
+from dpnotebook.planner.answers import COARSE, Answers, Expected, Floats, MeanAnswers
+from dpnotebook.planner.expected_rows import sizes_of_groups, with_rows
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
@@ -236,22 +236,41 @@ def _by_itself(asking: _Asking) -> tuple[Sequence[Answers], Option, Sequence[Ans
 
 def _beside_means(asking: _Asking, answers: Sequence[Answers], option: Option) -> _Way | None:
     """Return the way that measures what is missing of means beside what is known of them; None without such."""
-    answer = answers[0]
-    means = None if asking.history is None else known_means(asking.question, asking.history)
-    if means is None or not isinstance(answer, MeanAnswers):
+    answer, history = answers[0], asking.history
+    means = None if history is None else known_means(asking.question, history)
+    if history is None or means is None or not isinstance(answer, MeanAnswers):
         return None
     table, ledger = asking.table, asking.ledger
     beside = partial(with_known, means, asking.question, answer, table=table, ledger=ledger)
     alone = asking.cost(option)
     found = beside(option, asking.accuracy)
+    # Means that are known already are foretold by what is known of each; else by how many rows their groups have.
+    sizes = None if means.known else sizes_of_groups(asking.question, history)
     if found is None:
-        return _Way(option, answers, alone)
+        said = answers if sizes is None else [replace(answer, rows=float(sizes.min()))]
+        return _Way(_in_groups(option, answer, sizes), said, alone)
 
     def mean_at(other: Accuracy) -> Option:
         by_themselves = by_itself(answers, other, table, asking.accountant)
-        return beside(by_themselves, other) or by_themselves
+        return _in_groups(beside(by_themselves, other) or by_themselves, answer, sizes)
 
-    return _Way(found, answers, alone, partial(_others, mean_at, found, asking))
+    return _Way(_in_groups(found, answer, sizes), answers, alone, partial(_others, mean_at, found, asking))
+
+
+def _in_groups(option: Option, answer: MeanAnswers, sizes: Floats | None) -> Option:
+    """Return a way to measure means with the errors that it has in groups of so many rows; of assumed ones if None.
+
+    What is measured rests on groups as large as is assumed: no question costs more for what is known.
+    """
+    if sizes is None:
+        return option
+    half, least = float(answer.measurement.summand.high - answer.measurement.summand.low) / 2, float(sizes.min())
+    return replace(
+        option,
+        std_errors=np.minimum(option.std_errors * (answer.rows / sizes), half),
+        half_width=min(option.half_width * answer.rows / least, half),
+        sizes=(least, float(sizes.max())),
+    )
 
 
 def _beside_history(
@@ -321,7 +340,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         ),
         warnings=(
             *explain.warnings(question, table.domain, assumption, expected, epsilon),
-            *(explain.smaller_groups(question, accuracy, expected) if option.reused else ()),
+            *(explain.smaller_groups(question, accuracy, expected) if option.reused or option.sizes else ()),
             *(
                 line
                 for one in way.answers[:1]

@@ -85,3 +85,23 @@ def test_where_nobody_says_how_many_rows_there_are_a_release_does():
         table.count(epsilon=1.0).run()
         assert "(as release #1 tells)" in table.mean("age", error=1).plan.assumption
         assert "query.assuming" in table.mean("age", where="age < 50", epsilon=0.1).plan.assumption
+
+
+@pytest.mark.parametrize("accuracy", [{"epsilon": 0.1}, {"error": 2}])
+@pytest.mark.parametrize("budget", [dpn.Budget(20.0), dpn.Budget(20.0, 1e-6)])
+def test_means_by_group_are_foretold_for_the_groups_that_were_counted(budget, accuracy):
+    """Each group's error is that of its size: what is delivered is what the card says, and the price stays the same."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"ward": rng.choice(list("ABCD"), N, p=[0.6, 0.3, 0.08, 0.02]), "age": rng.integers(0, 100, N)})
+    with dpn.Session(budget=budget) as session:
+        table = session.protect(frame, "stays", rows=N, domain={"ward": list("ABCD"), "age": dpn.Range(0, 99)})
+        before = table.groupby("ward").mean("age", **accuracy).plan
+        table.groupby("ward").count(epsilon=2.0).run()
+        query = table.groupby("ward").mean("age", **accuracy)
+        plan, frame = query.plan, query.run().frame
+    assert "the rows that releases tell" in plan.assumption
+    assert plan.cost.epsilon <= before.cost.epsilon
+    assert plan.error > 5 * before.error
+    assert plan.std_errors == pytest.approx(frame["std_error"], rel=0.1)
+    warned = any("not ±2" in warning for warning in plan.warnings)
+    assert warned == ("error" in accuracy)
