@@ -85,6 +85,8 @@ PART = (
     "sql/test_influence.py::test_one_unit_is_counted_once_in_the_histograms_of_a_profile",
     "sql/test_sql_privacy.py::test_drawn_noise_hides_a_clipped_vector_of_several_sums",
     "sql/test_sql_privacy.py::test_norms_are_found_in_noisy_numbers",
+    "sql/test_sql_privacy.py::test_what_units_have_on_average_is_told_with_noise",
+    "sql/test_sql_privacy.py::test_a_clipped_statement_and_its_profile_cost_what_it_costs",
     "test_profiles.py::test_noise_is_drawn_once_for_each_of_what_is_told",
     "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more",
     "workload/test_exact_norms.py",

@@ -165,8 +165,10 @@ def test_trying_again_draws_nothing_again(noise, name, monkeypatch):
         release = query.run()
         assert tries[0] == tries[1] == tries[2]
         assert numbers(session, release.number) == tries[0][0]
-        fresh = replace(query, fresh=True).run()
-        assert numbers(session, fresh.number) != tries[0][0]
+        anew = []  # numbers of so little noise are the same now and then, and not five times
+        for _ in range(5):
+            anew.append(numbers(session, replace(query, fresh=True).run().number))
+        assert any(one != tries[0][0] for one in anew)
 
 
 def test_a_refinement_is_drawn_once(monkeypatch):

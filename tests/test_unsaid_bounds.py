@@ -66,7 +66,7 @@ def test_how_many_rows_are_declared_is_no_matter_to_what_finds_them():
     assert max(errors) < 1.8 * min(errors)
 
 
-def test_the_preview_does_not_say_what_it_cannot_know(session):
+def test_the_preview_does_not_say_what_it_cannot_know(session, same_noise):
     plan = session.sql(BY_CITY, epsilon=1.0).plan
     assert np.isnan(plan.std_errors).all()
     assert "the least if one unit has 1 row, the most if it has 10" in str(session.sql(BY_CITY, epsilon=1.0))

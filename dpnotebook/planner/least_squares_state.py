@@ -414,15 +414,17 @@ class LeastSquaresState:
         entries, count = [], 0
         precision: list[NDArray[Any]] = []
         weighted: list[NDArray[Any]] = []
-        counted: dict[bytes, int] = {}  # many measurements count the same disjoint atoms: together they are one
+        # Many measurements count the same disjoint atoms: together they are one. Some have a query of none behind them.
+        counted: dict[tuple[int, bytes], int] = {}
         for one, source in found:
             if one.precision <= source.total:  # no more than rounding
                 continue
             share = 1.0 if source.summed is None else 1 / source.summed
             more = np.full(source.queries, one.precision - source.total) * share
             said = (one.weighted - source.weighted) * share
-            same = source.atoms.tobytes() if source.columns is None and source.summed is None else None
-            if same in counted:
+            disjoint = source.columns is None and source.summed is None
+            same = (source.queries, source.atoms.tobytes()) if disjoint else None
+            if same is not None and same in counted:
                 precision[counted[same]] += more
                 weighted[counted[same]] += said
             else:

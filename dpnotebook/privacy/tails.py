@@ -72,11 +72,12 @@ def _scales(scale: object, draws: int) -> list[Fraction]:
         raise ValueError(f"there are {len(scale)} scales for {draws} draws; give one scale, or one a draw")
     known: dict[Fraction, Fraction] = {}
     equal: dict[int, Fraction] = {}  # mostly few objects, and a fraction takes long to check and to compare
-    for each in scale:
+    each_draw = list(scale)  # an array makes new objects at every look
+    for each in each_draw:
         if id(each) not in equal:
             one = checked_scale(each)
             equal[id(each)] = known.setdefault(one, one)
-    return [equal[id(each)] for each in scale]
+    return [equal[id(each)] for each in each_draw]
 
 
 def kappa(confidence: float, noise: Noise) -> float:

@@ -172,7 +172,7 @@ class Release(ShowsCard):
         0   F  600.0
         1   M  400.0
         >>> list(release.tables.names)
-        [('age',), ('sex',), ('income',), ('insured',)]
+        [('age',), ('sex',), ('income',)]
         """
         if self.tables is None:
             raise WorkloadError("this release is not one of marginals: its answers are in .frame")

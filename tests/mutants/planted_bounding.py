@@ -174,9 +174,20 @@ PLANTED = (
         "a unit is in the histogram of norms once for each of its groups",
         "finding a norm costs a person in k groups k times what is charged",
         "sql/rewrite/profiles.py",
-        "SELECT u, {', '.join(squares)} FROM {parts.last} GROUP BY u",
-        "SELECT u, {', '.join(squares)} FROM {parts.last} GROUP BY u, {', '.join(parts.keys) or 'u'}",
+        "SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u",
+        "SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u, {', '.join(parts.keys) or 'u'}",
         ("sql/test_influence.py::test_one_unit_is_counted_once_in_the_histograms_of_a_profile",),
+    ),
+    Mutant(
+        "what units have on average has the noise of counts",
+        "a sum of up to 1,024 steps a unit is told with noise for one",
+        "sql/profile.py",
+        "histogram_scale(accountant, each) * STEPS_OF_MEANS",
+        "histogram_scale(accountant, each)",
+        (
+            "sql/test_sql_privacy.py::test_what_units_have_on_average_is_told_with_noise",
+            "sql/test_sql_privacy.py::test_a_clipped_statement_and_its_profile_cost_what_it_costs",
+        ),
     ),
     Mutant(
         "norms are found in the exact histogram",

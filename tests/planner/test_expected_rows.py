@@ -92,7 +92,9 @@ def test_where_nobody_says_how_many_rows_there_are_a_release_does():
 def test_means_by_group_are_foretold_for_the_groups_that_were_counted(budget, accuracy):
     """Each group's error is that of its size: what is delivered is what the card says, and the price stays the same."""
     rng = np.random.default_rng(4)
-    frame = pd.DataFrame({"ward": rng.choice(list("ABCD"), N, p=[0.6, 0.3, 0.08, 0.02]), "age": rng.integers(0, 100, N)})
+    frame = pd.DataFrame(
+        {"ward": rng.choice(list("ABCD"), N, p=[0.6, 0.3, 0.08, 0.02]), "age": rng.integers(0, 100, N)}
+    )
     with dpn.Session(budget=budget) as session:
         table = session.protect(frame, "stays", rows=N, domain={"ward": list("ABCD"), "age": dpn.Range(0, 99)})
         before = table.groupby("ward").mean("age", **accuracy).plan

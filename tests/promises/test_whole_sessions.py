@@ -15,7 +15,8 @@ FIRST, ALL = int(os.environ.get("DPNOTEBOOK_FIRST_SESSION", "100")), int(os.envi
 CHANCE = 2e-8  # of either side, as 5.5 standard deviations
 SIGMAS = 5.5
 # A sum that was refined beside counts of its column, which are not combined with it: 2% less accurate than promised.
-BROKEN_ONCE = (1033,)
+# Two histograms of the same cells, of which one has a level that no cell is in: planning beside both failed.
+BROKEN_ONCE = (1033, 135)
 MOST_OVERSTATED = 0.05  # of the questions that are combined with what is known
 MOST_CELLS, LARGE = 150, 10_000
 
@@ -33,7 +34,7 @@ def test_a_session(noise, seed, whole):
 
 
 @pytest.mark.parametrize("seed", BROKEN_ONCE)
-def test_a_session_that_broke_a_promise_once(seed, whole):
+def test_a_session_that_failed_once(seed, whole):
     found = whole.run(whole.Session(seed, (10, 200)))
     assert found.charged == []
 
