@@ -408,8 +408,8 @@ def still_suits(
     """
     noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
     if norms.means is not None:
-        choices = _choices(select, index, norms, noise)
-        return choices is None or choices.nearly_best(float(bounds[-1]))
+        choices = _choices(select, index, norms)
+        return choices is None or choices.nearly_best(float(bounds[-1]), noise)
     told = _to_choose_by(select, index, norms, noise)
     most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
     if told is None or (most is not None and bounds[-1] >= most * NEARLY):
@@ -439,9 +439,9 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
     usual = _usual(select, index, norms)
     if function.centres and norms.means is not None:
-        if values is None or (choices := _choices(select, index, norms, noise)) is None:
+        if values is None or (choices := _choices(select, index, norms)) is None:
             return Clip(usual, cut=norms.cut)
-        chosen, half = choices.best, float(values[1] - values[0]) / 2
+        chosen, half = choices.best(noise), float(values[1] - values[0]) / 2
         worth, answer = (half**2, norms.cut.answer) if function.squares else (half, math.nan)
         moved = Taken(chosen.moved.about * worth, chosen.moved.most * worth, answer)
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
@@ -470,12 +470,12 @@ def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
     return math.inf if usual is None else float(usual[-1])
 
 
-def _choices(select: PrivateSelect, index: int, norms: Norms, noise: float) -> Choices | None:
+def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     """Return the norms that units may be clipped to for a mean, of which the profile tells what units have."""
     assert norms.means is not None
-    groups = norms.groups if norms.even_groups is None else norms.even_groups
+    assert norms.even_groups is not None  # recorded with them
     squares, usual = function_of(select.aggregates[index].kind).squares, _most_usual(select, index, norms)
-    return choices_for_means(norms.counts, float(norms.scale), norms.means, noise, groups, squares, usual)
+    return choices_for_means(norms.counts, float(norms.scale), norms.means, norms.even_groups, squares, usual)
 
 
 def _to_choose_by(

@@ -88,7 +88,7 @@ def test_norms_are_nearly_the_best_there_are(kind, noise, squares):
     found = vectors(*table(kind), squares)
     lengths, counts, sums = told(found)
     means = UnitMeans(*map(tuple, sums), EXACT, EXACT)
-    chosen = choices_for_means(counts, 1e-3, means, noise, GROUPS, squares, math.inf).best
+    chosen = choices_for_means(tuple(counts), 1e-3, means, GROUPS, squares, math.inf).best(noise)
     best = min(error(found, lengths, norm, noise) for norm in 2.0 ** np.arange(0, 10, 0.25))
     assert error(found, lengths, float(chosen.norm), noise) < max(WORSE * best, SMALL)
     _, count = answers(found, lengths, float(chosen.norm))
@@ -106,7 +106,7 @@ def test_by_how_much_clipping_moves_means_is_told(kind, noise):
         beside = Fraction(round(2 * scale * STEPS_OF_MEANS), 1) or EXACT
         drawn = [part + np.round(random.normal(0, float(beside), part.size)).astype(int) for part in sums]
         means = UnitMeans(*map(tuple, drawn), beside, beside)
-        chosen = choices_for_means(noisy, scale, means, noise, GROUPS, False, math.inf).best
+        chosen = choices_for_means(tuple(noisy), scale, means, GROUPS, False, math.inf).best(noise)
         exact, _ = answers(found, lengths, math.inf)
         moved = math.sqrt(np.mean((answers(found, lengths, float(chosen.norm))[0] - exact) ** 2))
         # To half-widths that nobody sees beside the noise.
@@ -136,10 +136,10 @@ def test_a_step_more_or_less_where_nobody_is():
     counts = np.zeros(size, dtype=int)
     counts[np.searchsorted(norm_edges(), 1.0, "right") - 1] = 5000
     means = UnitMeans(*(tuple(counts * part) for part in (0, round(STEPS_OF_MEANS / longest(False)), 0)), EXACT, EXACT)
-    chosen = choices_for_means(counts, 1e-3, means, 1.0, 1, False, math.inf).best
+    chosen = choices_for_means(tuple(counts), 1e-3, means, 1, False, math.inf).best(1.0)
     assert (chosen.norm, chosen.kept) == (1, pytest.approx(1.0))
     assert chosen.moved.about == pytest.approx(0.0, abs=1e-9)
-    assert choices_for_means(np.zeros(size), 5.0, means, 1.0, 1, False, math.inf) is None
+    assert choices_for_means((0,) * size, 5.0, means, 1, False, math.inf) is None
 
 
 @pytest.mark.statistical

@@ -14,11 +14,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
@@ -104,8 +105,8 @@ class Choices(NamedTuple):
     ----------
     norms
         The norms.
-    error
-        Root mean squared error of the answer of a group, with the noise.
+    noise
+        Standard deviation of the noise on the answer of a group, where that on a sum is 1 for a norm of 1.
     about, most
         By how much clipping moves it, about and at most.
     kept
@@ -113,27 +114,34 @@ class Choices(NamedTuple):
     """
 
     norms: Floats
-    error: Floats
+    noise: Floats
     about: Floats
     most: Floats
     kept: Floats
 
-    @property
-    def best(self) -> MeanClip:
-        """The norm with the least error."""
-        best = int(self.error.argmin())
+    def errors(self, noise: float) -> Floats:
+        """Return the root mean squared error of the answer of a group, for so much noise on a sum."""
+        return np.hypot(self.about, noise * self.noise)
+
+    def best(self, noise: float) -> MeanClip:
+        """Return the norm with the least error."""
+        best = int(self.errors(noise).argmin())
         moved = Taken(float(self.about[best]), float(self.most[best]))
         return MeanClip(Fraction(float(f"{self.norms[best]:.4g}")), moved, float(self.kept[best]))
 
-    def nearly_best(self, norm: float) -> bool:
+    def nearly_best(self, norm: float, noise: float) -> bool:
         """Return whether a norm gives nearly the least error."""
-        return float(np.interp(norm, self.norms, self.error)) <= NEARLY * float(self.error.min())
+        errors = self.errors(noise)
+        return float(np.interp(norm, self.norms, errors)) <= NEARLY * float(errors.min())
 
 
+@lru_cache(maxsize=16)
 def choices_for_means(
-    counts: ArrayLike, scale: float, told: UnitMeans, noise: float, groups: float, squares: bool, usual: float
+    counts: tuple[int, ...], scale: float, told: UnitMeans, groups: float, squares: bool, usual: float
 ) -> Choices | None:
     """Return the norms that units may be clipped to for a mean or a variance; None where noise hides all.
+
+    An error is planned by trying many prices, of the same histograms: what these say is kept.
 
     Parameters
     ----------
@@ -141,8 +149,6 @@ def choices_for_means(
         Noisy number of units in each bin of `norm_edges`, and the standard deviation of the noise.
     told
         What these units have.
-    noise
-        Standard deviation of the noise on a sum of a group, for a norm of 1.
     groups
         How many groups of equal size would have as much noise on their means.
     squares
@@ -168,7 +174,7 @@ def choices_for_means(
     about = np.sqrt(shift**2 + unsure**2 + by_chance**2)
     hidden = 1.0 - every / max(float(found.heavy @ (lengths / ratios)), every)
     most = about + UNSURE * unsure + FARTHEST * hidden
-    return Choices(norms, np.hypot(about, noise * norms * groups / each), about, most, each / every)
+    return Choices(norms, norms * groups / each, about, most, each / every)
 
 
 class _Part(NamedTuple):

@@ -119,16 +119,15 @@ def trimmed(
     usual = USUAL_SQUARES if squares else USUAL
     *finer, heavy = _counts(noisy, scale, edges, *found, usual)
     likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
-    wide = edges
-    edges = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
-    low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
+    ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
+    low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
     low, high = low[low < high], high[low < high]
     half = np.maximum(np.maximum(-low, high), 0.0) if of == "sums" else (high - low) / 2
     error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
-    best = int(np.argmin(_bias(likely, edges, low, high, squares) ** 2 + error**2))
-    cut = float(_bias(average, edges, low[best : best + 1], high[best : best + 1], squares)[0])
-    most = _most(heavy, wide, found, float(low[best]), float(high[best]), squares)
-    places = ((edges[1:] + edges[:-1]) / 2).clip(low[best], high[best])
+    best = int(np.argmin(_bias(likely, ends, low, high, squares) ** 2 + error**2))
+    cut = float(_bias(average, ends, low[best : best + 1], high[best : best + 1], squares)[0])
+    most = _most(heavy, edges, found, float(low[best]), float(high[best]), squares)
+    places = ((ends[1:] + ends[:-1]) / 2).clip(low[best], high[best])
     weights = likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most, answer)
