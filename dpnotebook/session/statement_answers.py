@@ -27,9 +27,8 @@ from dpnotebook.sql.aggregates.bounds import MOST, find_bounds
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
-from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.expected import clipped
+from dpnotebook.sql.aggregates.expected import clipped, taken_told
 from dpnotebook.sql.aggregates.hidden_tail import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
@@ -467,7 +466,7 @@ def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]
 
 def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:
     """Return what norms and bounds that were found take from answers, in words, with the number of the aggregate."""
-    lost, cut = _lost(told, select), taken_from_json("cut", told)
+    lost, cut = taken_told(told, select)
     ranges = {i for i in range(len(select.aggregates)) if has_range(select, i)}
     if not (lost or cut or ranges):
         return
@@ -475,13 +474,6 @@ def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[i
     for i in sorted({*lost, *cut, *ranges}):
         if measured.parts[i].found:
             yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
-
-
-def _lost(told: Mapping[str, Any], select: PrivateSelect) -> dict[int, Taken]:
-    """Return what norms take from sums, and by how much they move means; of these earlier versions told none."""
-    centred = {i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres}
-    lost = {i: taken for i, taken in taken_from_json("lost", told).items() if i not in centred}
-    return lost | taken_from_json("moved", told)
 
 
 def _at_the_end(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparison
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.expected import expected, steps, unit, warnings
+from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -334,7 +334,8 @@ def _sharper_plan(
         picked=one.known.picked,
         affordable=books.spent + paid <= accountant.total,
         assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
-        warnings=(),
+        # Its groups are shown already: what is left to be said is what bounds do.
+        warnings=warnings(replace(one.after, tau=None), accuracy.confidence, *taken_told(one.known.told, select)),
         steps=_sharper_steps(one),
         shares=(one.missing,),
         deltas=(Fraction(0),),

@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
-from dpnotebook.sql.aggregates.hidden_tail import Taken
+from dpnotebook.sql.aggregates.hidden_tail import Taken, taken_from_json
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
@@ -103,6 +104,16 @@ def _contribution(measuring: Measuring) -> str:
         return f"keep {'one row' if most == 1 else f'a random sample of at most {most:,} rows'} of each unit"
     groups = "one random group" if most == 1 else f"a random sample of at most {most:,} groups"
     return f"add up each unit's rows by group, clamp them, and keep {groups} of each unit"
+
+
+def taken_told(told: Mapping[str, Any], select: PrivateSelect) -> tuple[dict[int, Taken], dict[int, Taken]]:
+    """Return what a record says that norms and bounds of values take from answers, as `warnings` has it.
+
+    From sums it is what norms take, of means by how much they move them: earlier versions told no such thing.
+    """
+    centred = {i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres}
+    lost = {i: taken for i, taken in taken_from_json("lost", told).items() if i not in centred}
+    return lost | taken_from_json("moved", told), taken_from_json("cut", told)
 
 
 def warnings(
