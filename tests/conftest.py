@@ -6,6 +6,7 @@ import os
 import sys
 from functools import reduce
 from pathlib import Path
+from types import SimpleNamespace
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the processors: threads of BLAS would wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -123,8 +124,10 @@ def pytest_collection():
 
 @pytest.fixture
 def same_noise(monkeypatch):
-    """Draw the same noise at every run: for tests of what becomes of noisy numbers, and not of how they are drawn."""
-    monkeypatch.setattr("dpnotebook.privacy.randomness.random_bytes", Randomness(bytes(32)).source("tests"))
+    """Draw the same noise and samples at every run: for tests of what becomes of them, not of how they are drawn."""
+    drawn = Randomness(bytes(32)).source("tests")
+    monkeypatch.setattr("dpnotebook.privacy.randomness.random_bytes", drawn)
+    monkeypatch.setattr("dpnotebook.ledger.writing.secrets", SimpleNamespace(token_bytes=drawn))  # it keys samples
 
 
 @pytest.fixture(scope="session")
