@@ -107,7 +107,9 @@ class Statements:
         SQLError, NotProtected, AccuracyError
             If it cannot be answered, or not like this.
         """
+        from dpnotebook.session.closer_by_itself import LEAST_ROWS, much_closer
         from dpnotebook.sql.analysis.analyse import analyse
+        from dpnotebook.sql.analysis.contributions import draws_few
         from dpnotebook.sql.dry_run import check_outer
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon, conflicting
@@ -126,15 +128,24 @@ class Statements:
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
         question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
-        if question is not None:
-            return Query(session, question, accuracy, fresh, statement=statement)
         if contribution != "rows" and bounded and any(select.contribution.kind == "l2" for select in statement.selects):
             if contribution is None:
                 other = at_epsilon(analyse(text, self.relations.known, parameters), self.ledger.accountant)[0]
             else:
                 other = with_usual_norms(statement)
-            statement = self._norms_or(other, statement, accuracy, fresh)
-        return Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
+            by_itself = self._norms_or(other, statement, accuracy, fresh)
+        elif contribution is None and bounded and not fresh and any(map(draws_few, statement.selects)):
+            earlier = at_epsilon(analyse(text, self.relations.known, parameters, "rows"), self.ledger.accountant)[0]
+            by_itself = earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
+        else:
+            by_itself = statement
+        alone = Query(session, self._of_parts(by_itself, tables, parameters), accuracy, fresh)
+        if question is None:
+            return alone
+        planned = Query(session, question, accuracy, fresh, statement=statement)
+        rows = tables[statement.table].contribution_bound
+        chosen = contribution is not None or rows < LEAST_ROWS or not much_closer(alone, planned)
+        return planned if chosen else alone
 
     def _wanted(self, contribution: str | None) -> str | None:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""
@@ -146,11 +157,10 @@ class Statements:
         These hold where they were paid for, and for an error, which cannot be planned while norms are not known.
         """
         from dpnotebook.sql.plan import least_units
-        from dpnotebook.sql.prices import split
         from dpnotebook.sql.profile import all_norms_known
         from dpnotebook.sql.reuse.known import best_known
 
-        books, accountant = self.ledger.moment(clipped.table), self.ledger.accountant
+        books = self.ledger.moment(clipped.table)
         if accuracy.epsilon is None:
             if all(all_norms_known(select, books) for select in clipped.selects):
                 return clipped
@@ -159,9 +169,18 @@ class Statements:
             if not all(all_norms_known(select, books, wider=True) for select in clipped.selects):
                 return other
             return min((other, clipped), key=lambda one: least_units(one, accuracy, books))
-        enough = sum(split(other.selects, accountant.least_units(accuracy.epsilon), accountant))
-        paid = any(int(record.plan["units"]) >= enough for record in books.records(other.key))
-        return other if paid and not fresh and not books.records(clipped.key) else clipped
+        paid = not fresh and self._is_paid(other, accuracy) and not books.records(clipped.key)
+        return other if paid else clipped
+
+    def _is_paid(self, statement: Statement, accuracy: Accuracy) -> bool:
+        """Return whether an epsilon was paid for a statement before."""
+        from dpnotebook.sql.prices import split
+
+        books, accountant = self.ledger.moment(statement.table), self.ledger.accountant
+        if accuracy.epsilon is None or not (records := books.records(statement.key)):
+            return False
+        enough = sum(split(statement.selects, accountant.least_units(accuracy.epsilon), accountant))
+        return any(int(record.plan["units"]) >= enough for record in records)
 
     @staticmethod
     def _of_parts(statement: Statement, tables: Mapping[str, TableSchema], parameters: Mapping[str, Any]) -> Statement:

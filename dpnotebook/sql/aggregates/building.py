@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnotebook.errors import SQLError
+from dpnotebook.planner.plan import MANY_ROWS
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.noise import checked_scale
@@ -69,7 +70,10 @@ def measuring(
                 part = replace(part, found=False)
             else:
                 sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
-                part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=usual)
+                hidden, shown = sought, usual
+                if clipping:  # where many rows are declared, a few are usual, and nobody knows how many
+                    hidden, shown = None if usual else sought, usual if rows <= MANY_ROWS else None
+                part = replace(part, bounds=None, sought=hidden, usual=shown)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)

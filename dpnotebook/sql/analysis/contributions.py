@@ -15,7 +15,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.statement_parser import Call, Clause
-from dpnotebook.sql.select import Contribution
+from dpnotebook.sql.select import Contribution, PrivateSelect
 from dpnotebook.sql.statement import Relation
 
 Bounds = tuple[Fraction, ...]
@@ -96,7 +96,14 @@ def contribution_of(
                 f"counts less: session.protect(..., {shorten(unsaid.name, 120)}, max_rows=...) draws more, with more "
                 "noise"
             )
-        kind = Contribution("rows", 1 if source.single else max_rows or DRAWN_ROWS)
+        most = 1 if source.single else max_rows or DRAWN_ROWS
+        if most > DRAWN_ROWS and wanted != "rows" and all(map(_is_scale_free, calls)):
+            most = DRAWN_ROWS
+            drawn = (
+                f"{DRAWN_ROWS} of up to {max_rows:,} rows of each {unit} are drawn, so that who has more counts less: "
+                f"contribution='rows' draws {max_rows:,}, with more noise"
+            )
+        kind = Contribution("rows", most)
         if not source.single and not drawn:
             rows = "1 row" if max_rows == 1 else f"{kind.most:,} rows"
             why = ", as declared" if source.owner.unit is not None else ""
@@ -106,6 +113,11 @@ def contribution_of(
         if table.unit is not None:
             notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
     return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes, drawn
+
+
+def draws_few(select: PrivateSelect) -> bool:
+    """Return whether a few rows of each unit are drawn although nobody has written how many."""
+    return not select.written and select.contribution == Contribution("rows", DRAWN_ROWS)
 
 
 def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> str:

@@ -1,0 +1,84 @@
+"""Whether a statement over declared columns is measured by itself although the planner could answer it.
+
+The planner adds noise for as many rows as one unit is declared to have at most, and what it measures serves every later
+question. Measured by itself a statement pays for the rows that units really have, or for a few that are drawn where an
+answer does not depend on how many there are; but it tells later questions little, and disjoint groups do not share it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpnotebook.domain import Bins
+from dpnotebook.errors import DPError
+from dpnotebook.planner.plan import MANY_ROWS
+
+if TYPE_CHECKING:
+    from dpnotebook.planner.plan import Plan, PlannedMeasure
+    from dpnotebook.planner.table import TableSchema
+    from dpnotebook.privacy.laws import Law
+    from dpnotebook.query.question import Question
+    from dpnotebook.session.query import Query
+
+CLOSER = 2.0  # so many times closer an answer must be to be worth what it does not do for later ones
+LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
+SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
+ADDED = {"count", "sum"}
+
+
+def much_closer(by_itself: Query, planned: Query) -> bool:
+    """Return whether a statement measured by itself is much closer than the planner's answer, or much cheaper.
+
+    It is judged by plans alone, so that no data is read; by the wider error where a unit has many rows while nobody
+    knows how many units have.
+
+    Parameters
+    ----------
+    by_itself, planned
+        The same statement, as it is measured by itself and as a question for the planner.
+    """
+    try:
+        known = planned.plan
+        if known.free:
+            return False
+        alone = by_itself.plan
+    except DPError:
+        return False  # it is told where the question is asked
+    if by_itself.accuracy.epsilon is None:
+        return alone.cost.epsilon * CLOSER <= known.cost.epsilon
+    errors = zip(_half_widths(alone), _half_widths(known), strict=False)
+    return all(one * CLOSER <= other for one, other in errors)
+
+
+def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
+    """Return that SQL tells mostly more closely what a verb asks of units with many rows; empty where it does not.
+
+    Parameters
+    ----------
+    question, table
+        What is asked, and what is public about its table.
+    law
+        Of the session's noise: norms of units are found where it is Gaussian.
+    """
+    kinds = {measure.kind for measure in question.measures}
+    if table.contribution_bound <= MANY_ROWS or not kinds <= (SCALE_FREE | ADDED if law.euclidean else SCALE_FREE):
+        return ""
+    if any(isinstance(table.domain[key], Bins) for key in question.keys):
+        return ""  # SQL has no groups of bins
+    goes_by = f"the rows that each {table.one} really has" if law.euclidean else f"a few rows of each {table.one}"
+    return (
+        f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
+        f"goes by {goes_by}, and is mostly much closer"
+    )
+
+
+def _half_widths(plan: Plan) -> list[float]:
+    """Return the expected half-width of every aggregate; infinite where it is not known."""
+    return [_half_width(part) for part in plan.parts] if plan.parts else [plan.error]
+
+
+def _half_width(part: PlannedMeasure) -> float:
+    if part.between is not None:
+        return part.between[1]
+    return math.inf if math.isnan(part.half_width) else part.half_width

@@ -1,0 +1,143 @@
+"""A statement over declared columns is measured by itself where one unit may have many rows, and few do."""
+
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.query.question import Question
+
+CITIES = [f"city {i}" for i in range(12)]
+GAUSSIAN, PURE = dpn.Budget(1.0, 1e-6), dpn.Budget(1.0)
+MANY, FEW = 130, 2
+
+
+def visits(units=4_000, seed=3):
+    """Return rows of units of which most have a few, and some more than a hundred; a unit keeps to its city."""
+    random = np.random.default_rng(seed)
+    sizes = np.clip(np.round(random.lognormal(1.0, 1.0, units)), 1, MANY).astype(int)
+    unit = np.repeat(np.arange(units), sizes)
+    city = np.array(CITIES)[random.integers(len(CITIES), size=units)[unit]]
+    return pd.DataFrame({"who": unit, "city": city, "cost": np.clip(random.gamma(4, 10, unit.size), 0, 200)})
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Return such rows."""
+    return visits()
+
+
+def opened(frame, budget, most, rows=None):
+    """Return a session in which everything that is asked for is declared."""
+    session = dpn.Session(budget, ":memory:", confirm="never")
+    domain = {"city": CITIES, "cost": dpn.Bins(0, 200, width=5)}
+    session.protect(frame, "visits", unit="who", max_rows=most, domain=domain, rows=rows)
+    return session
+
+
+def by_city(session, what, **given):
+    """Return a query for an aggregate by city."""
+    return session.sql(f"SELECT city, {what} AS x FROM visits GROUP BY city", **{"epsilon": 0.3} | given)
+
+
+def is_planned(query):
+    """Return whether the planner answers it."""
+    return isinstance(query.question, Question)
+
+
+@pytest.mark.parametrize(
+    ("budget", "what"),
+    [
+        *((GAUSSIAN, what) for what in ("COUNT(*)", "SUM(cost)", "AVG(cost)", "MEDIAN(cost)", "COUNT(*), SUM(cost)")),
+        *((PURE, what) for what in ("AVG(cost)", "MEDIAN(cost)")),
+    ],
+    ids=lambda one: getattr(one, "accountant", None) or str(one).split("(", maxsplit=1)[0],
+)
+def test_what_is_delivered_is_twice_as_close(frame, budget, what, same_noise):
+    """By the standard errors of the releases: the one that is chosen, beside the one with all rows that may be."""
+    with closing(opened(frame, budget, MANY)) as session:
+        chosen, declared = by_city(session, what), by_city(session, what, contribution="rows")
+        assert (is_planned(chosen), is_planned(declared)) == (False, True)
+        by_itself, as_declared = chosen.run().frame, declared.run().frame
+    errors = [name for name in by_itself if name.endswith("std_error")]
+    assert errors == [name for name in as_declared if name.endswith("std_error")]
+    for name in errors:
+        assert np.nanmedian(by_itself[name]) * 2 < as_declared[name].fillna(np.inf).median()
+
+
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "AVG(cost)", "MEDIAN(cost)"])
+@pytest.mark.parametrize("budget", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
+def test_where_units_have_few_rows_the_planner_answers(frame, budget, what):
+    """So does it counts and sums of many rows where there is no delta: nothing bounds them more closely."""
+    with closing(opened(frame, budget, FEW)) as session:
+        assert is_planned(by_city(session, what))
+    with closing(opened(frame, PURE, MANY)) as session:
+        assert is_planned(by_city(session, "COUNT(*)"))
+        assert is_planned(by_city(session, "SUM(cost)"))
+
+
+def test_what_is_known_stays_free(frame):
+    """A table of counts that `df.dp` has bought answers the statement, and nothing is paid for it again."""
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        assert not is_planned(by_city(session, "COUNT(*)"))
+        session.table("visits").groupby("city").count(epsilon=0.5).run()
+        again = by_city(session, "COUNT(*)")
+        assert is_planned(again)
+        assert again.plan.free
+        assert by_city(session, "COUNT(*)", epsilon=0.3).run().paid == 0
+
+
+def test_an_error_is_had_for_less(frame):
+    """Where an error is asked for, the price decides."""
+    with closing(opened(frame, PURE, MANY, rows=18_000)) as session:
+        asked = by_city(session, "AVG(cost)", epsilon=None, error=10)
+        declared = by_city(session, "AVG(cost)", epsilon=None, error=10, contribution="rows")
+        assert not is_planned(asked)
+        assert asked.plan.error <= 10
+        assert asked.plan.cost.epsilon * 2 <= declared.plan.cost.epsilon
+
+
+def test_looking_reads_nothing_and_asks_for_nothing(frame):
+    """Both ways are planned from what is declared."""
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        before = session.ledger.head
+        query = by_city(session, "COUNT(*)")
+        assert query.plan.parts[0].between[1] < by_city(session, "COUNT(*)", contribution="rows").plan.error / 2
+        assert session.ledger.head == before
+        assert not session.history().shape[0]
+
+
+def test_verbs_say_what_sql_does_better(frame):
+    """The card of a verb says it where noise hides many rows, and not where it does not help or costs nothing."""
+
+    def said(query):
+        return [line for line in query.plan.warnings if "SQL" in line]
+
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        table = session.table("visits")
+        (line,) = said(table.groupby("city").count(epsilon=0.2))
+        assert "one who with 130 rows" in line
+        assert said(table.mean("cost", epsilon=0.2))
+        assert not said(table.histogram("cost", epsilon=0.2))  # of bins, which SQL has not
+        table.groupby("city").count(epsilon=0.5).run()
+        assert not said(table.groupby("city").count(epsilon=0.2))
+    with closing(opened(frame, PURE, MANY)) as session:
+        assert not said(session.table("visits").count(epsilon=0.2))
+        assert said(session.table("visits").median("cost", epsilon=0.2))
+    with closing(opened(frame, GAUSSIAN, FEW)) as session:
+        assert not said(session.table("visits").mean("cost", epsilon=0.2))
+
+
+def test_what_earlier_versions_measured_stays_free(frame):
+    """They drew as many rows as were declared, also for a mean: who paid for that does not pay again."""
+    with closing(dpn.Session(PURE, ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", unit="who", max_rows=MANY, domain={"city": CITIES})
+        before = by_city(session, "AVG(cost * 1)", contribution="rows").run()
+        again = by_city(session, "AVG(cost * 1)")
+        assert again.plan.free
+        pd.testing.assert_frame_equal(again.run().frame, before.frame)
+        other = by_city(session, "AVG(cost + 1)")
+        assert not other.plan.free
+        assert other.question.selects[0].contribution.most == 5
