@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
     from dpnotebook.planner.table import TableSchema
     from dpnotebook.privacy.laws import Law
-    from dpnotebook.query.question import Question
+    from dpnotebook.query.question import Accuracy, Question
     from dpnotebook.session.query import Query
 
 CLOSER = 2.0  # so many times closer an answer must be to be worth what it does not do for later ones
@@ -70,6 +70,26 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
     return (
         f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
         f"goes by {goes_by}, and is mostly much closer"
+    )
+
+
+def closer_by_epsilon(accuracy: Accuracy, rows: int, one: str, law: Law) -> str:
+    """Return that an epsilon buys more than an error, which is planned for as many rows as were declared; else empty.
+
+    Parameters
+    ----------
+    accuracy
+        What is asked for.
+    rows, one
+        How many rows of a unit noise hides, and what a unit is.
+    law
+        Of the session's noise.
+    """
+    if rows <= MANY_ROWS or accuracy.epsilon is not None or not law.euclidean:
+        return ""
+    return (
+        f"noise hides one {one} with {rows:,} rows, as how many each really has is not known well enough. epsilon= in "
+        "place of error= finds that privately, and is mostly much closer"
     )
 
 

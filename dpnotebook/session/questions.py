@@ -33,7 +33,7 @@ from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
-from dpnotebook.session.closer_by_itself import closer_in_sql
+from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql
 from dpnotebook.session.domains import extended_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
@@ -129,10 +129,13 @@ class Questions:
             check_parts(plan, table)
         if table.adds and (words := adding_words(plan, table)):
             plan = replace(plan, steps=(*plan.steps, words))
-        if query.statement is not None:
-            return replace(plan, steps=(LINEAR, *plan.steps))
-        closer = "" if plan.free else closer_in_sql(query.question, table, self.ledger.accountant.law)
-        return replace(plan, warnings=(*plan.warnings, closer)) if closer else plan
+        law = self.ledger.accountant.law
+        if query.statement is None:
+            closer = closer_in_sql(query.question, table, law)
+        else:
+            closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
+            plan = replace(plan, steps=(LINEAR, *plan.steps))
+        return replace(plan, warnings=(*plan.warnings, closer)) if closer and not plan.free else plan
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:
         """Return what to tell whoever extended the domain of a table."""

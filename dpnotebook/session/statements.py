@@ -17,6 +17,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
+from dpnotebook.session.closer_by_itself import LEAST_ROWS, closer_by_epsilon, much_closer
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.aggregates.noising import Draw
     from dpnotebook.sql.plan import StatementPlan
     from dpnotebook.sql.prices import StatementBooks
+    from dpnotebook.sql.select import PrivateSelect
 
 # sqlglot takes a third of a second to import: what needs it is imported where the first statement is asked.
 
@@ -49,6 +51,11 @@ def incomplete_table(protected: ProtectedTable) -> NotProtected:
         "measured over all of them, or is answered from what the ledger has of it; nothing was spent. "
         f"session.extend({shorten(name, 120)}, ...) adds the others"
     )
+
+
+def _drawn(select: PrivateSelect) -> int:
+    """Return how many rows of each unit count because its table says so; 0 where something else bounds a unit."""
+    return 0 if select.written or select.contribution.kind != "rows" else select.contribution.most
 
 
 def _not_worked_out(number: int) -> EngineError:
@@ -107,7 +114,6 @@ class Statements:
         SQLError, NotProtected, AccuracyError
             If it cannot be answered, or not like this.
         """
-        from dpnotebook.session.closer_by_itself import LEAST_ROWS, much_closer
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.analysis.contributions import draws_few
         from dpnotebook.sql.dry_run import check_outer
@@ -232,6 +238,10 @@ class Statements:
         )
         if incomplete and plan.recorded is None:
             raise incomplete_table(incomplete[0])
+        drawn = max((_drawn(select) for select in asked.selects), default=0)
+        closer = closer_by_epsilon(query.accuracy, drawn, tables[0].table.one, self.ledger.accountant.law)
+        if closer and not plan.free:
+            plan = replace(plan, warnings=(*plan.warnings, closer))
         if asked.outer is None or not plan.measurings:
             return plan
         return replace(plan, derived=lru_cache(maxsize=1)(partial(self._foretold, plan, asked, books)))

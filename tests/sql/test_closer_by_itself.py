@@ -141,3 +141,17 @@ def test_what_earlier_versions_measured_stays_free(frame):
         other = by_city(session, "AVG(cost + 1)")
         assert not other.plan.free
         assert other.question.selects[0].contribution.most == 5
+
+
+def test_an_error_that_is_dear_says_what_is_closer(frame):
+    """What an error costs is known for the rows that are declared; an epsilon finds out about those that there are."""
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        for what in ("COUNT(*)", "COUNT(who)"):
+            dear, near = (
+                by_city(session, what, **{"epsilon": None} | given) for given in ({"error": 200}, {"epsilon": 0.1})
+            )
+            assert any("epsilon= in place of error=" in line for line in dear.plan.warnings)
+            assert not any("epsilon= in place of error=" in line for line in near.plan.warnings)
+    with closing(opened(frame, PURE, MANY)) as session:
+        asked = by_city(session, "COUNT(*)", epsilon=None, error=200)
+        assert not any("in place of error=" in line for line in asked.plan.warnings)
