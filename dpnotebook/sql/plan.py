@@ -157,7 +157,8 @@ def make_statement_plan(
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
-    parts = priced.parts if past is None else _delivered(statement, number, books, accuracy.confidence) or priced.parts
+    delivered = None if past is None else _delivered(statement, number, books, accuracy.confidence)
+    parts, beside = delivered or (priced.parts, _warnings(statement, priced, accuracy.confidence))
     missing = _missing(statement, priced) if past is None else []
     values = [_known_values(select, missing, books) for select in statement.selects]
     first = _leading(parts)
@@ -184,7 +185,7 @@ def make_statement_plan(
         reused=() if past is None else (number,),
         affordable=affordable,
         assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
-        warnings=_warnings(statement, priced, accuracy.confidence),
+        warnings=beside,
         steps=_steps(statement, priced) if past is None else _repeated_steps(number),
         recorded=None if past is None else number,
         shares=priced.shares,
@@ -396,12 +397,20 @@ def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[
 
 def _delivered(
     statement: Statement, number: int, books: StatementBooks, confidence: float
-) -> tuple[PlannedMeasure, ...] | None:
-    """Return how wrong the answers of a release of the statement are; None while it is not recorded, or hides some."""
+) -> tuple[tuple[PlannedMeasure, ...], tuple[str, ...]] | None:
+    """Return how wrong the answers of a release of the statement are, and what may be wrong with them beside noise.
+
+    None while it is not recorded, or hides some.
+    """
     recorded = any(one.number == number for one in books.told(statement.key, outline))
     one = answered(statement, books.get(number)) if recorded else None
-    parts = () if one is None else planned_measures(statement, one, confidence)
-    return parts if parts and all(math.isfinite(part.half_width) for part in parts) else None
+    if one is None:
+        return None
+    parts, select = planned_measures(statement, one, confidence), statement.selects[0]
+    if not parts or not all(math.isfinite(part.half_width) for part in parts):
+        return None
+    beside = warnings(one.measuring, confidence, *taken_told(one.told, select))
+    return parts, tuple(dict.fromkeys([*filter(None, [select.drawn]), *beside]))
 
 
 def _other_prices(

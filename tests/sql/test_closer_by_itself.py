@@ -155,3 +155,15 @@ def test_an_error_that_is_dear_says_what_is_closer(frame):
     with closing(opened(frame, PURE, MANY)) as session:
         asked = by_city(session, "COUNT(*)", epsilon=None, error=200)
         assert not any("in place of error=" in line for line in asked.plan.warnings)
+
+
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "AVG(cost)"])
+def test_a_repeat_says_what_the_release_was_cut_by(frame, what, same_noise):
+    """Asked anew it would be cut elsewhere, as more is known by then: the card is about the answer that is there."""
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        release = by_city(session, what).run()
+        again = by_city(session, what).plan
+        assert again.free
+        told = [note.split(": ", 1)[1] for note in release.notes if "beside the noise" in note]
+        assert told
+        assert [line for line in again.warnings if "beside the noise" in line] == told
