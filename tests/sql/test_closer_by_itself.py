@@ -105,6 +105,7 @@ def test_looking_reads_nothing_and_asks_for_nothing(frame):
         before = session.ledger.head
         query = by_city(session, "COUNT(*)")
         assert query.plan.parts[0].between[1] < by_city(session, "COUNT(*)", contribution="rows").plan.error / 2
+        assert "±53 to ±530 rows" in str(session.budget_planner(by_city(session, "COUNT(*)", epsilon=0.2)))
         assert session.ledger.head == before
         assert not session.history().shape[0]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import currency, formatting
 from dpnotebook.notebook.cards.model import Block, Card, Heading, Table, cell, line, quiet, strong
 from dpnotebook.notebook.cards.plan import NOTHING_SPENT
+from dpnotebook.notebook.cards.statement_lines import in_short
 
 if TYPE_CHECKING:
     from dpnotebook.session.joint_purchase import JointPurchase
@@ -30,10 +32,11 @@ def _blocks(purchase: JointPurchase) -> Iterator[Block]:
     for place, plan in enumerate(purchase.plans):
         where = f" where {plan.where}" if plan.where else ""
         asked = f"{plan.title} in {plan.table}{where}"
-        error = f"±{formatting.error(plan.error)} {plan.unit}".rstrip()
+        error = f"±{formatting.error(plan.error)} {plan.unit}" if isfinite(plan.error) else in_short(plan, most=1)
         price = currency.short_price(plan.budget.cost_fraction, plan.cost.epsilon)
         how = "together" if purchase.is_joined(place) else "free already" if plan.free else "by itself"
-        rows.append((cell(str(place + 1)), cell(asked), cell(error, nowrap=True), cell(price, nowrap=True), cell(how)))
+        numbers = [cell(text, nowrap=True) for text in (error.rstrip(), price)]
+        rows.append((cell(str(place + 1)), cell(asked), *numbers, cell(how)))
         brief.append(price)
     yield Table(head=("", "question", "error", "by itself", "bought"), align="rlrrl", rows=tuple(rows))
     together = currency.price(purchase.share, purchase.epsilon)
