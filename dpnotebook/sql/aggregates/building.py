@@ -70,10 +70,12 @@ def measuring(
                 part = replace(part, found=False)
             else:
                 sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
-                hidden, shown = sought, usual
-                if clipping:  # where many rows are declared, a few are usual, and nobody knows how many
-                    hidden, shown = None if usual else sought, usual if rows <= MANY_ROWS else None
-                part = replace(part, bounds=None, sought=hidden, usual=shown)
+                if clipping and usual:
+                    part = replace(part, sought=None)
+                    usual = usual if rows <= MANY_ROWS else None  # of many that are declared, a few are usual
+                else:
+                    part = replace(part, sought=sought)
+                part = replace(part, bounds=None, usual=usual)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)
