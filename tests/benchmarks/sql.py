@@ -242,6 +242,32 @@ def people(units: int = 100_000, groups: int = 50, draws: int = 3) -> None:
             print(f"{f'{asked}, {name}':56}{''.join(f'{error:12,.3g}' for error in errors)}")
 
 
+def declared(units: int = 20_000, draws: int = 5) -> None:
+    """Print how wrong plain statements over declared columns are, by how many rows of a person are declared at most.
+
+    People have 1 to 126 rows. "rows" is what the planner answers, with as many rows of each as are declared.
+    """
+    random = np.random.default_rng()
+    rows = np.clip(np.round(random.lognormal(1.5, 1.0, units)), 1, 126).astype(int)
+    unit, cities = np.repeat(np.arange(units), rows), [str(i) for i in range(20)]
+    group = random.choice(cities, units)[unit]
+    frame = pd.DataFrame({"unit": unit, "g": group, "x": np.clip(random.gamma(4, 10, unit.size), 0, 200)})
+    domain: dict[str, object] = {"g": cities, "x": dpn.Bins(0, 200, width=5)}
+    title = f"root mean squared error, {units:,} people, all declared, epsilon 0.3"
+    most, ways = (8, 20, 130), (None, "rows")
+    heads = [f"{way or 'plain'}, {one}" for one in most for way in ways]
+    print(f"\n{title:66}{''.join(f'{head:>12}' for head in heads)}")
+    for budget in (dpn.Budget(1.0, 1e-6), dpn.Budget(1.0)):
+        for asked, truth in (("COUNT", "count"), ("SUM", "sum"), ("AVG", "mean"), ("MEDIAN", "median")):
+            exact, errors = frame.groupby("g")["x"].agg(truth), []
+            for one, way in ((one, way) for one in most for way in ways):
+                session = dpn.Session(budget, ":memory:", confirm="never")
+                squares = _errors(session, frame, "unit", one, f"{asked}(x)", exact, way, draws, 0.3, domain)
+                errors.append(np.sqrt(np.median(squares)))
+            name = f"{asked}, {'with delta' if budget.delta else 'without'}"
+            print(f"{name:66}{''.join(f'{error:12,.3g}' for error in errors)}")
+
+
 def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
     """Print how wrong plain statements are at epsilon 0.5 where each row is a person, beside good bounds by hand.
 
@@ -282,12 +308,13 @@ def _errors(
     contribution: str | None,
     draws: int,
     epsilon: float = 0.999999,
+    domain: dict[str, object] | None = None,
 ) -> list[float]:
     """Return mean squared errors of a statement, each in a session as the one that is given."""
     grouped, squares = isinstance(exact, pd.Series), []
     for _ in range(draws):
         with closing(dpn.Session(session.budget, ":memory:", confirm="never")) as fresh:
-            fresh.protect(frame, "visits", unit=unit, max_rows=most)
+            fresh.protect(frame, "visits", unit=unit, max_rows=most, domain=domain)
             text = f"SELECT {'g, ' if grouped else ''}{asked} AS n FROM visits{' GROUP BY g' if grouped else ''}"
             found = fresh.sql(text, epsilon=epsilon, contribution=contribution).run().frame
         answers = found.set_index("g")["n"].reindex(exact.index) if grouped else found["n"]
@@ -351,6 +378,7 @@ def main() -> None:
     plain_and_sampled()
     found_bounds()
     people()
+    declared()
     one_row_each()
     if "all" in sys.argv:
         compare(10**7, 2)
