@@ -300,7 +300,9 @@ def test_noise_is_drawn_once_for_each_of_what_is_told(session):
 def test_the_card_and_the_release_say_what_is_cut_off(session):
     query = session.sql(BY_CITY.format("COUNT(*)"), epsilon=1)
     assert "find first how much one unit adds" in " ".join(query.plan.steps)
-    assert "50 rows in one group" in query.plan.assumption
+    assert "how wrong it will be depends on that" in query.plan.assumption
+    low, high = query.plan.parts[0].between  # of 50 rows that are declared a few are usual
+    assert high == pytest.approx(10 * low)
     assert "is cut to a length of" in query.run().notes[0]
     later = session.sql(BY_CITY.format("COUNT(*)"), epsilon=2)
     assert "is cut to a length of" in " ".join(later.plan.warnings)
