@@ -306,6 +306,8 @@ class Plan(ShowsCard):
         The cost in every cell.
     picked
         The release that the question may have been picked from, for what it showed; None where there is none.
+    counted
+        Which rows of a unit the exact answer is over; empty where it is over all.
     comparisons
         What it can be compared with.
 
@@ -361,6 +363,7 @@ class Plan(ShowsCard):
     forbidden: str = ""
     least_error: float | None = None
     picked: Picked | None = None
+    counted: str = ""
     comparisons: Comparisons = field(default=Comparisons(), repr=False)
 
     @cached_property

@@ -60,6 +60,12 @@ class TableSchema:
             raise DomainError(unbounded(self.name, self.one))
         return self.max_rows
 
+    @property
+    def counted(self) -> str:
+        """Which rows count where a unit may have more of them than it is declared to have; empty where each counts."""
+        several = self.unit is not None and self.max_rows is not None and self.max_rows > 1
+        return f"at most {self.max_rows:,} rows of each {self.one}" if several else ""
+
     @cached_property
     def columns(self) -> Domain:
         """The domain of its columns: without the attribute that tells parts apart."""

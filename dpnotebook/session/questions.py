@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from dpnotebook.sql.statement import Statement
 
+NOT_SHOWN = "intervals show the noise, not what that leaves out"
 LINEAR = "the statement asks for declared columns of one table, so the planner answers it, with all that is recorded"
 
 Integers = NDArray[np.int64]
@@ -129,7 +130,7 @@ class Questions:
             check_parts(plan, table)
         if table.adds and (words := adding_words(plan, table)):
             plan = replace(plan, steps=(*plan.steps, words))
-        law = self.ledger.accountant.law
+        plan, law = replace(plan, counted=table.counted), self.ledger.accountant.law
         if query.statement is None:
             closer = closer_in_sql(query.question, table, law)
         else:
@@ -205,6 +206,8 @@ class Questions:
         others = [number for number in shown.sources if number != record.number]
         picked = self.histories.picked(query.question, others, table)
         release = replace(shown, paid=self.ledger.accountant.epsilon(paid), picked=picked)
+        if table.counted:
+            release = replace(release, notes=(*release.notes, f"{table.counted} count; {NOT_SHOWN}"))
         if (joint := query.accuracy.together) is not None:
             release = replace(release, confidence=joint, together=True, picked=None, again=None)
         if self.minimum is not None:

@@ -168,3 +168,18 @@ def test_a_repeat_says_what_the_release_was_cut_by(frame, what, same_noise):
         told = [note.split(": ", 1)[1] for note in release.notes if "beside the noise" in note]
         assert told
         assert [line for line in again.warnings if "beside the noise" in line] == told
+
+
+def test_whoever_has_more_rows_than_count_is_said_to_be_left_out(frame):
+    """An error is about the rows that count: the card and the answer say which, where not all of them do."""
+    with closing(opened(frame, GAUSSIAN, FEW)) as session:
+        asked = session.table("visits").groupby("city").count(epsilon=0.2)
+        release = asked.run()
+        far = (release.frame.set_index("city")["value"] - frame.groupby("city").size()).abs()
+        assert far.min() > asked.plan.error  # no interval holds what is left out
+        assert "close to the exact count over at most 2 rows of each who" in str(asked.plan)
+        assert any("at most 2 rows of each who count" in note for note in release.notes)
+    with closing(opened(frame.drop(columns="who").assign(who=range(len(frame))), GAUSSIAN, 1)) as session:
+        asked = session.table("visits").groupby("city").count(epsilon=0.2)
+        assert "rows of each" not in str(asked.plan)
+        assert not asked.run().notes

@@ -199,12 +199,14 @@ def _meaning(plan: Plan) -> str:
     exact = "count" if {plan.unit, *(part.unit for part in plan.parts)} == {"rows"} else "answer"
     if statement_lines.bounded(plan):  # what bounds leave out is a risk of its own, and is said as one
         exact = "answer over bounded contributions"
+    over = f" over {plan.counted}" if plan.counted else ""
     if (joint := _together(plan)) is not None:
         text = (
-            f"in {formatting.share(joint)} such tables all {plan.answers:,} answers fall this close to the exact ones"
+            f"in {formatting.share(joint)} such tables all {plan.answers:,} answers fall this close to the exact "
+            f"ones{over}"
         )
     else:
-        text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}"
+        text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}{over}"
     spread = np.asarray(plan.std_errors, dtype=float)
     if not plan.parts and spread.size > 1 and spread.min() < ALIKE * spread.max():
         best = plan.error * float(spread.min() / spread.max())
