@@ -96,7 +96,8 @@ def example_session(budget: Budget | None = None, **options: Any) -> Session:
     >>> from dpnotebook.testing import example_session
     >>> session = example_session()
     >>> session.table("patients")
-    <protected table 'patients': age, sex, income; privacy unit: one row>
+    <protected table 'patients': age, sex, income; privacy unit: one row;
+     rows with no age, sex or income, or with an undeclared sex, are left out>
     >>> session.table("patients").count(where="age >= 65", error=25).run().value
     350.0
     """

@@ -188,7 +188,23 @@ def test_tables_lists_what_is_protected(opened, people):
     assert tables["max_rows"].tolist() == [1, 2]
     assert tables["attributes"].tolist() == ["age, sex, region, income, smokes", "kind"]
     assert session.table("visits").session is session
-    assert repr(session.table("visits")) == "<protected table 'visits': kind; privacy unit: one who, up to 2 rows>"
+    assert "<protected table 'visits': kind; privacy unit: one who, up to 2 rows;" in repr(session.table("visits"))
+
+
+def test_a_table_says_which_rows_are_not_counted(opened):
+    """A row without a place among the declared levels is in no count, whatever is asked: it is said, not how many."""
+    session = opened(9.0)
+    people = pd.DataFrame({"sex": ["F", "M", "D", None] * 500, "age": [30, 40, 500, 60] * 500})
+    table = session.protect(people, "declared", domain={"sex": ["F", "M"], "age": dpn.Range(0, 99)})
+    assert "rows with no sex or age, or with an undeclared sex, are left out" in repr(table)
+    assert table.count(epsilon=5).run().value == pytest.approx(1000, abs=20)
+    everybody = {
+        "sex": dpn.Categories(["F", "M"], other="other", nullable=True),
+        "age": dpn.Range(0, 99, nullable=True),
+    }
+    table = session.protect(people.copy(), "everybody", domain=everybody)
+    assert "left out" not in repr(table)
+    assert table.count(epsilon=3).run().value == pytest.approx(2000, abs=20)
 
 
 def test_tables_add_up(opened, people):

@@ -44,7 +44,8 @@ class DPAccessor:
     >>> session = exact_session(dpn.Budget(epsilon=1.0))
     >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
     >>> patients.dp
-    <protected table 'patients': age, sex; privacy unit: one row>
+    <protected table 'patients': age, sex; privacy unit: one row;
+     rows with no age or sex, or with an undeclared sex, are left out>
     >>> patients.dp.count(where="age >= 65", error=25).run().value
     350.0
     """
@@ -107,7 +108,8 @@ class DPAccessor:
         >>> patients = example_patients()
         >>> session = exact_session(dpn.Budget(epsilon=1.0))
         >>> patients.dp.protect("patients", domain={"age": dpn.Range(0, 99)})
-        <protected table 'patients': age; privacy unit: one row>
+        <protected table 'patients': age; privacy unit: one row;
+         rows with no age are left out>
         """
         paying = session if session is not None else active_session()
         return paying.protect(self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows)

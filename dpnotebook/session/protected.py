@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.domain.left_out import left_out
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.parts import PartsEngine, PartsSource
 from dpnotebook.engine.table import TableEngine
@@ -39,7 +40,8 @@ class ProtectedTable(Verbs):
     >>> from dpnotebook.testing import example_session
     >>> patients = example_session().table("patients")
     >>> patients
-    <protected table 'patients': age, sex, income; privacy unit: one row>
+    <protected table 'patients': age, sex, income; privacy unit: one row;
+     rows with no age, sex or income, or with an undeclared sex, are left out>
     >>> patients.domain.sizes
     {'age': 100, 'sex': 2, 'income': 10}
     >>> patients.count(error=25).run().value
@@ -113,7 +115,9 @@ class ProtectedTable(Verbs):
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)
-        return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}>"
+        without = left_out(self.table.columns)
+        lost = f";\n {without} are left out" if without else ""
+        return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}{lost}>"
 
 
 class Frames:

@@ -343,7 +343,8 @@ class Session(ShowsCard):
         >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
         >>> cost = dpn.Bins(0, 5000, width=100)
         >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
-        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows>
+        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows;
+         rows with no cost are left out>
         """
         if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
             said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])
@@ -498,7 +499,8 @@ class Session(ShowsCard):
         >>> visits.count(epsilon=0.25).run().value
         2.0
         >>> session.extend("visits", pd.DataFrame({"ward": ["A", "A", "B"]}))
-        <protected table 'visits': ward; 2 of 2 parts; privacy unit: one row>
+        <protected table 'visits': ward; 2 of 2 parts; privacy unit: one row;
+         rows with no ward, or with an undeclared ward, are left out>
         >>> visits.groupby("part").count(epsilon=0.25).run().frame[["part", "value"]]
            part  value
         0     1    2.0

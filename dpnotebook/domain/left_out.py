@@ -1,0 +1,43 @@
+"""Which rows a declared domain leaves out, in words: nobody is told how many that are, as that would read the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpnotebook.domain.attribute import Attribute, Bounded
+from dpnotebook.domain.schema import Domain
+
+MOST_NAMED = 4  # columns
+
+
+def left_out(domain: Domain) -> str:
+    """Return which rows are not counted, as they have no place among the declared levels; empty where all have one.
+
+    Parameters
+    ----------
+    domain
+        What is declared of a table.
+
+    Examples
+    --------
+    >>> from dpnotebook.domain import Bins, Categories, Domain
+    >>> left_out(Domain({"sex": Categories(["F", "M"]), "income": Bins(0, 100, width=10)}))
+    'rows with no sex or income, or with an undeclared sex,'
+    >>> left_out(Domain({"sex": Categories(["F", "M"], other="other", nullable=True)}))
+    ''
+    """
+    missing = [name for name, attribute in domain.items() if not attribute.nullable]
+    undeclared = [name for name, attribute in domain.items() if _drops_others(attribute)]
+    said = [f"with {word} {_named(names)}" for word, names in (("no", missing), ("an undeclared", undeclared)) if names]
+    return f"rows {', or '.join(said)}{',' * (len(said) > 1)}" if said else ""
+
+
+def _drops_others(attribute: Attribute) -> bool:
+    """Return whether values that are not declared have no place."""
+    return attribute.other_index is None and not (isinstance(attribute, Bounded) and attribute.clamps)
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMED:
+        return f"{', '.join(names[: MOST_NAMED - 1])} or one of {len(names) - MOST_NAMED + 1} more"
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
