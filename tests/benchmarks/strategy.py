@@ -69,55 +69,11 @@ def quick_times() -> Iterator[tuple[str, float]]:
             yield f"select, {workload!r}, {noise}", min(times)
 
 
-# What `error=50` cost in epsilon while strategies were chosen for the total, and what weights of parts alone come to:
-# Gaussian (delta 1e-6) and Laplace noise, of four columns of 100 x 2 x 8 x 40 levels.
-WORST = (
-    ("marginals(upto=2)", (1.798, 2.452), (0.432, 0.517)),
-    ("marginals(2)", (0.931, 1.105), (0.363, 0.342)),
-    ("marginals(upto=1)", (0.650, 0.522), (0.313, 0.256)),
-    ('identity("age") + total()', (0.526, 0.347), (0.212, 0.119)),
-    ('ranges("age")', None, None),
-    ('cdf("age")', None, None),
-    ('ranges("age") + marginals(2)', None, None),
-    ('ranges("age") + marginals(upto=1)', None, None),
-    ("prefix_marginals(2)", None, None),
-)
-
-
-def worst_case() -> Iterator[str]:
-    """Yield what an error of 50 for every answer costs, planned for the total and for the worst answer."""
-    import numpy as np
-    import pandas as pd
-
-    import dpnotebook as dpn
-
-    names, sizes = ("age", "sex", "region", "group"), (100, 2, 8, 40)
-    rows = pd.DataFrame({name: np.arange(400) % size for name, size in zip(names, sizes, strict=True)})
-    domain = {name: dpn.Range(0, size - 1) for name, size in zip(names, sizes, strict=True)}
-    for asked, before, wanted in WORST:
-        workload = eval(f"dpn.{asked}".replace("+ ", "+ dpn."), {"dpn": dpn})
-        for place, delta in enumerate((1e-6, 0.0)):
-            with dpn.Session(budget=dpn.Budget(epsilon=100, delta=delta), ledger=":memory:") as session:
-                people = session.protect(rows, "people", domain=domain)
-                found = []
-                for objective in ("total", "worst"):
-                    query = people.answer(workload, error=50, objective=objective)
-                    started = time.process_time()
-                    plan = query.plan
-                    found += [plan.cost.epsilon, time.process_time() - started]
-            known = "" if before is None else f"  (was {before[place]:.3f}, wanted {wanted[place]:.3f})"
-            law = "Gaussian" if delta else "Laplace"
-            yield (
-                f"{asked:36s} {law:8s} total {found[0]:.4f} in {found[1]:.2f} s, "
-                f"worst {found[2]:.4f} in {found[3]:.2f} s more, within {plan.error:.3f}{known}"
-            )
-
-
 # RMSE at epsilon 1 (delta 1e-6) before there was one selector for all: Gaussian and Laplace noise; None: not measured.
 SELECTED = (
-    ("60 boxes of 7 x 7 x 7", 13.94, 8.79),
+    ("60 random boxes of 7 x 7 x 7", 13.94, 8.79),
     ("Permuted(AllRange(5000))", 172.51, 57.75),
-    ("4,000 ranges of 4,200 cells", 159.32, 53.33),
+    ("4,000 random ranges of 4,200 cells", 159.32, 53.33),
     ("the same, their cells in no order", 159.32, 53.33),
     ("Prefix(10000), in a moment", None, 15.73),
     ("AllRange(100000)", None, None),
@@ -241,7 +197,10 @@ def delta_saves() -> str:
 
 def table(most: int) -> None:
     """Print the times."""
-    for lines in (selected(), laplace_times(), bounds(), [delta_saves()], worst_case()):
+    from strategy_errors import catalogue, coverage, verbs_and_answers, worst_case
+
+    promised = (worst_case(), verbs_and_answers(), coverage())
+    for lines in (*promised, selected(), catalogue(), laplace_times(), bounds(), [delta_saves()]):
         for line in lines:
             print(line, flush=True)
     for name, spent, ratio, wanted in optimizer_times(most):
