@@ -31,6 +31,7 @@ WORST = (
     ("prefix_marginals(2)", None, None),
 )
 REPETITIONS, ROWS = 20_000, 400
+MOST_ANSWERS = 400  # that are looked at for the worst, by two ways to choose them
 CDF = 512, {"Gaussian": "cdf 1.399, answer 0.988", "Laplace": None}  # levels, and what an error of 25 cost
 
 
@@ -88,8 +89,7 @@ def verbs_and_answers() -> Iterator[str]:
 def coverage() -> Iterator[str]:
     """Yield how often answers are within the error that was asked for, drawn as often as 20,000 times.
 
-    Of the answers whose plan says that they are off by most, with the package's own noise: 95% +- 0.5%, the worst
-    half-width at the target.
+    Of the answer that is off by most, with the package's own noise: 95% +- 0.5%, the worst half-width at the target.
     """
     import numpy as np
 
@@ -101,22 +101,24 @@ def coverage() -> Iterator[str]:
         for law, delta in DELTAS.items():
             plan = _opened(delta, dict(zip(NAMES, SIZES, strict=True))).answer(_workload(asked), error=50).plan
             (item,) = plan.measurements
-            # The worst, and the one in the middle of those that are as bad.
-            order = np.argsort(plan.std_errors)
-            alike = order[plan.std_errors[order] > plan.std_errors.max() * (1 - 1e-6)]
-            answers = np.array([order[-1], alike[alike.size // 2]])
-            weights = item.strategy.answer_weights(answers) / row_weights(item.strategy.workload)[answers, None]
+            # Of the many the worst by an approximation: a sum of few Laplace draws has longer tails for its variance.
+            rows = np.unique(np.linspace(0, plan.std_errors.size - 1, MOST_ANSWERS).astype(int))
+            rows = np.union1d(rows, np.argsort(plan.std_errors)[-MOST_ANSWERS:])
+            weights = item.strategy.answer_weights(rows) / row_weights(item.strategy.workload)[rows, None]
+            squares = (weights**2).sum(axis=1)
+            alone = (weights**4).sum(axis=1) / squares**2 if law == "Laplace" else np.zeros(rows.size)
+            place = int(np.argmax(np.sqrt(squares) * (1.960 + 0.158 * alone)))
+            weights = weights[[place]]
             used = np.flatnonzero(np.abs(weights).max(axis=0) > 0)
-            off = np.zeros((answers.size, REPETITIONS))
+            off = np.zeros((1, REPETITIONS))
             for start in range(0, used.size, 100):
                 some = used[start : start + 100]
                 drawn = draw_integers(law.lower(), item.scale * 2**item.bits, some.size * REPETITIONS, random_bytes)
                 off += weights[:, some] @ (drawn.reshape(some.size, -1) / 2.0**item.bits)
-            held = (np.abs(off) <= plan.error).mean(axis=1)
+            held = float((np.abs(off) <= plan.error).mean())
             yield (
-                f"{asked:36s} {law:8s} worst half-width {plan.error:.3f} of 50, held in "
-                + " and ".join(f"{one:.2%}" for one in held)
-                + f" of {REPETITIONS:,} repetitions"
+                f"{asked:36s} {law:8s} worst half-width {plan.error:.3f} of 50, held in {held:.2%} of "
+                f"{REPETITIONS:,} repetitions"
             )
 
 
