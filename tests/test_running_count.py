@@ -51,6 +51,47 @@ def test_every_month_keeps_the_error_and_the_price_is_what_was_said(session):
     assert session.spent.epsilon <= so_far.cost.epsilon * ROUNDED
 
 
+def test_what_is_to_come_is_what_later_months_are_charged(session, noise):
+    """Rows of a part pay in steps, of which none is charged before it is measured, and in all what was said."""
+    so_far = session.running_count("visits", horizon=MONTHS, error=50)
+    accountant = session.ledger.accountant
+    spent, to_come = [], []
+    for number in range(1, MONTHS + 1):
+        if number > 1:
+            session.extend("visits", month(number))
+        so_far.run()
+        # What the rows of every part have paid, the ones of the first most.
+        spent.append(accountant.units(session.spent.epsilon))
+        to_come.append(accountant.units(so_far.to_come.epsilon) if so_far.to_come.epsilon else 0)
+    whole = accountant.units(so_far.cost.epsilon)
+    # Prices of steps are rounded up to four figures, and what is to come is not.
+    assert all(paid + later >= spent[-1] * 0.998 for paid, later in zip(spent, to_come, strict=True))
+    assert spent[-1] <= whole
+    assert to_come == sorted(to_come, reverse=True) or noise == "laplace"  # a tree reads a part where a node ends
+    assert max(to_come) < whole
+    assert to_come[-1] == 0
+    assert "to come" not in repr(so_far)
+
+
+def test_what_other_questions_took_is_not_there_for_later_months(noise):
+    """The step that is too much says so and is not charged; what was measured stays, and a larger budget goes on."""
+    with dpn.Session(budget=dpn.Budget(epsilon=0.5, delta=DELTAS[noise]), ledger=":memory:") as session:
+        session.protect(month(1), "visits", domain=DOMAIN)
+        so_far = session.running_count("visits", horizon=6, epsilon=0.4)
+        assert "keep ε" in repr(so_far)
+        first = so_far.run()
+        other = 0.45 - session.spent.epsilon if noise == "laplace" else 0.4
+        session.table("visits").histogram("age", epsilon=other).run()
+        spent = session.spent.epsilon
+        for number in range(2, 7):
+            session.extend("visits", month(number))
+        with pytest.raises(dpn.BudgetExceeded):
+            so_far.run()
+        assert session.spent.epsilon >= spent
+        assert session.audit().ok
+        assert first.frame["value"].notna().all()
+
+
 def test_it_costs_less_than_every_month_anew(session, noise):
     so_far = session.running_count("visits", horizon=MONTHS, error=50).cost.epsilon
     alone = session.table("visits").count(error=50).plan.cost.epsilon

@@ -23,6 +23,7 @@ SCAN_CELLS = 10**6  # one histogram of so many cells is read rather than two sma
 COUNTED_CELLS = 10**4  # the same where rows are counted here: a larger one does not stay near the processor
 MANY = 4  # histograms, from which on every row's levels are read once and counted here
 TOGETHER = 32  # measurements that are read at once: a statement stays short, and what is read of a frame small
+SHORT = 16  # bits, up to which the number of a cell is made in a type as small
 MOST = 2**62  # sums of two numbers below it are 64-bit integers
 
 Integers = NDArray[np.int64]
@@ -232,11 +233,13 @@ def _fill(out: Integers, scan: Scan, read: Integers, sizes: Sequence[int]) -> No
 
 def _counted(levels: Levels, sizes: Sequence[int]) -> Integers:
     """Return how many rows are in each cell of some axes, shape (1, cells)."""
-    cells = levels[0].astype(np.intp)
+    most = math.prod(sizes)
+    kind = np.min_scalar_type(most) if most <= 2**SHORT else np.dtype(np.intp)
+    cells = levels[0].astype(kind)  # as small as they fit into: most of the time goes into moving them
     for level, size in zip(levels[1:], sizes[1:], strict=True):
-        cells *= size
-        cells += level
-    return np.bincount(cells, minlength=math.prod(sizes)).astype(np.int64, copy=False)[None]
+        cells *= kind.type(size)
+        cells += level.astype(kind, copy=False)
+    return np.bincount(cells, minlength=most).astype(np.int64, copy=False)[None]
 
 
 def _reach(term: SparseTerm) -> float:

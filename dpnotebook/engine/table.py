@@ -285,7 +285,7 @@ class TableEngine:
             return level_number(attribute, column.sql, column.kind)
         return column.sql  # a category is looked up after grouping: there are few groups and many rows
 
-    def _positions(self, axis: Axis, found: NDArray[Any]) -> NDArray[np.int64]:
+    def _positions(self, axis: Axis, found: NDArray[Any]) -> NDArray[np.signedinteger[Any]]:
         attribute = self.domain[axis.attribute]
         if isinstance(attribute, Dates):
             days = np.ma.asarray(found)
@@ -295,12 +295,14 @@ class TableEngine:
             numbers = np.ma.filled(minutes, 0).astype(np.int64)
             levels = attribute.levels_of_minutes(numbers, np.ma.getmaskarray(minutes))
         elif isinstance(attribute, (Range, Bins)):
-            levels = np.ma.filled(np.ma.asarray(found), -1).astype(np.int64)
+            codes = np.ma.asarray(found)
+            levels = np.ma.filled(codes if codes.dtype.kind == "i" else codes.astype(np.int64), -1)
         else:
             values = np.ma.getdata(found).astype(object)
             values[np.ma.getmaskarray(found)] = None
             levels = attribute.encode(values)
-        position = np.full(attribute.size + 1, -1, dtype=np.int64)
+        # As small as levels fit into: rows are looked up by the million.
+        position = np.full(attribute.size + 1, -1, dtype=np.int16 if attribute.size < 2**15 else np.int64)
         position[list(axis.levels)] = np.arange(axis.size)
         return position[levels]
 

@@ -428,9 +428,11 @@ class Release(ShowsCard):
         None is below 0, and counts that are sums of others are exactly that. Computed from the recorded noisy numbers,
         so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: those
         near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts far
-        above their noise hardly move. Intervals keep their confidence; the standard error is not known (NaN).
-        Where nearly all cells are empty, counts of two to four standard errors get less accurate, by up to a quarter:
-        they cannot be told from what noise put into empty cells, which has to go if totals are to stay.
+        above their noise hardly move. Intervals are those of the noisy counts, cut off at 0 and widened to the moved
+        count: each holds the exact count whenever the noisy one's did, those of small counts being half as wide. The
+        standard error is not known (NaN). Where nearly all cells are empty, counts of two to four standard errors get
+        less accurate, by up to a quarter: they cannot be told from what noise put into empty cells, which has to go if
+        totals are to stay. No rule for such cells that keeps totals spares all sizes of counts.
 
         Parameters
         ----------

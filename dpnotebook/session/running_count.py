@@ -87,10 +87,12 @@ class RunningCount:
 
     def __repr__(self) -> str:
         where = "" if self.where is None else f" where {self.where}"
+        keep = f"; keep ε {self.to_come.epsilon:.3g} for the parts to come" if self.parts < self.horizon else ""
         return (
             f"running count of {self.table.name}{where}: {self.parts} of {self.horizon} parts have arrived\n"
             f"  error  ±{self.error:,.3g} rows or less at every part\n"
             f"  cost   ε {self.cost.epsilon:.3g} by the end, of any row; .run() pays for the parts that have arrived"
+            f"{keep}"
         )
 
     @property
@@ -108,6 +110,18 @@ class RunningCount:
         """What any row will have paid once the horizon is reached, whatever the number of parts by then."""
         accountant = self.session.ledger.accountant
         return Amount(accountant.epsilon(self._units), accountant.delta)
+
+    @property
+    def to_come(self) -> Amount:
+        """What a row that is here will still pay, at most, for steps that read it when later parts arrive.
+
+        A step is charged when it is measured, and not before: what other questions take meanwhile is not there for it.
+        """
+        accountant = self.session.ledger.accountant
+        rows = self.strategy.operator.dense()[last_parts(self.strategy) >= self.parts, : self.parts]
+        paid_later = (np.abs(rows.astype(float)) ** accountant.law.power).sum(axis=0).max(initial=0.0)
+        units = math.ceil(self._units * paid_later / float(self.strategy.norm))
+        return Amount(accountant.epsilon(units), accountant.delta)
 
     @property
     def error(self) -> float:

@@ -22,6 +22,7 @@ SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the 
 SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
 HASTE = 80  # iterations where there is no time
 CLOSE = 1.005  # starts that come within this factor of the best are refined
+REFINED = 2  # of these at most, and one more for each random start: of 28 workloads a third was never the best
 TOLERANCE = 1e-9  # relative decrease of the loss in one iteration at which a refinement ends
 FLAT = 1e-10  # entry of the gradient of the scaled loss, below which it is none
 # Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
@@ -95,8 +96,9 @@ def p_identity(
             starts = starts[:1]
         if len(starts) > 1:
             sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
-            least = min(sketch.loss for sketch in sketches)
-            starts = [sketch.theta for sketch in sketches if sketch.loss <= least * CLOSE]
+            sketches.sort(key=lambda sketch: sketch.loss)
+            close = [sketch.theta for sketch in sketches if sketch.loss <= sketches[0].loss * CLOSE]
+            starts = close[: REFINED + restarts]
         refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
     return sorted(refined, key=lambda descent: descent.loss)
 

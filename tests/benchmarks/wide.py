@@ -52,7 +52,7 @@ def measured(columns: int, rows: int) -> None:
     print(f"{columns:7} {rows:9,}  {spent}  {grown[0]:10.0f} {grown[1]:10.0f}", flush=True)
 
 
-def read_by_table(columns: int, levels: int, way: int, rows: int) -> None:
+def read_by_table(columns: int, levels: int, way: int, rows: int, delta: float) -> None:
     """Print a line for marginals of more counts than a frame has, read table by table."""
     import tempfile
 
@@ -65,7 +65,8 @@ def read_by_table(columns: int, levels: int, way: int, rows: int) -> None:
     frame = pd.DataFrame({f"c{i}": random.integers(0, levels, rows).astype(np.int16) for i in range(columns)})
     with tempfile.TemporaryDirectory() as folder:
         ledger = os.path.join(folder, "wide.ledger")
-        session = dpn.Session(budget=dpn.Budget(4.0, 1e-6), ledger=ledger)
+        session = dpn.Session(budget=dpn.Budget(4.0, delta), ledger=ledger)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         table = session.protect(frame, "wide", domain={name: dpn.Range(0, levels - 1) for name in frame})
         times = [time.process_time()]
         query = table.answer(dpn.marginals(way), epsilon=1.0)
@@ -85,9 +86,11 @@ def read_by_table(columns: int, levels: int, way: int, rows: int) -> None:
         spent = "  ".join(f"{after - start:.2f}" for start, after in pairwise(times))
         most, kept = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, os.path.getsize(ledger) / 2**20
         session.close()
+    noise = "Gaussian" if delta else "Laplace"
     print(
-        f"{columns} x {levels}, marginals({way}): {answers:,} answers; seconds to plan, run, read a table, ask for it "
-        f"again for nothing: {spent}; {ran:.0f} MiB until read, {most:.0f} in all; ledger {kept:.0f} MiB; "
+        f"{columns} x {levels}, marginals({way}), {noise} noise: {answers:,} answers; "
+        f"seconds to plan, run, read a table, ask for it again for nothing: {spent}; {ran:.0f} MiB until read, "
+        f"{most:.0f} in all, {(ran - before) * 2**20 / answers:.0f} bytes an answer; ledger {kept:.0f} MiB; "
         f"the tables differ by {away:g}",
         flush=True,
     )
@@ -98,12 +101,13 @@ def main() -> None:
     print("columns      rows   protect      plan       run  nonnegative   MiB run    MiB all")
     for columns, rows in SHAPES:
         subprocess.run([sys.executable, __file__, str(columns), str(rows)], check=True)
-    subprocess.run([sys.executable, __file__, "40", "20", "3", "20000"], check=True)
+    for columns, delta in ((20, "0"), (20, "1e-6"), (40, "0"), (40, "1e-6")):
+        subprocess.run([sys.executable, __file__, str(columns), "20", "3", "20000", delta], check=True)
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 3:
-        read_by_table(*map(int, sys.argv[1:]))
+        read_by_table(*map(int, sys.argv[1:5]), float(sys.argv[5]))
     elif len(sys.argv) > 1:
         measured(int(sys.argv[1]), int(sys.argv[2]))
     else:

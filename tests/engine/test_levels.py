@@ -13,7 +13,7 @@ import pytest
 import dpnotebook.engine.scans as scans_module
 import dpnotebook.engine.table as table_module
 from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
-from dpnotebook.engine.scans import all_exact_answers, exact_answers, scans
+from dpnotebook.engine.scans import _counted, all_exact_answers, exact_answers, scans
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.planner.to_linear import allowed_levels
@@ -188,3 +188,31 @@ def test_files_are_scanned_once_for_many_columns(where, tmp_path, monkeypatch):
     for one, other in zip(alone, together, strict=True):
         assert one.any()
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [1],
+        [300],
+        [1, 1],
+        [256],
+        [1, 256],
+        [256, 1],
+        [255, 257],
+        [256, 256],
+        [257, 256],
+        [10, 10, 10],
+        [70_000],
+        [2**15, 3],
+    ],
+    ids=str,
+)
+def test_cells_are_counted_in_whatever_type_they_fit_into(sizes):
+    """The last cell of all is there: a type that is too small would put it elsewhere."""
+    random = np.random.default_rng(0)
+    rows = [np.append(random.integers(0, size, 2_000), size - 1) for size in sizes]
+    counts = np.bincount(np.ravel_multi_index(rows, sizes), minlength=math.prod(sizes))
+    found = _counted([row.astype(np.min_scalar_type(size - 1)) for row, size in zip(rows, sizes, strict=True)], sizes)
+    assert found.dtype == np.int64
+    assert (found == counts[None]).all()

@@ -1,5 +1,7 @@
 """The strategy explorer without a browser: comparing, cancelling, looking, pricing, and what a saved notebook keeps."""
 
+import base64
+import re
 import threading
 
 import numpy as np
@@ -167,6 +169,29 @@ def test_the_card_ranks_by_error_against_the_bound(page):
     assert "Nothing is charged and no data is read" in parsed.text
     assert "times smaller than from the counts of every cell" in parsed.text
     assert sum("× the bound" in alt or "the best possible" in alt for alt in parsed.alts) == len(explorer.strategies)
+
+
+def test_where_no_bound_is_near_the_bars_stand_alone(offered, page):
+    """Counts of 4,096 cells answer running counts 21 times worse than the bound, a hierarchy 3 times."""
+    offered(quick("cells"))
+    explorer = dpn.explore(Prefix(4096), epsilon=1.0).run()
+    assert explorer.comparison.bound is None
+    html, text = explorer._repr_mimebundle_()["text/html"], repr(explorer)
+    parsed = page(html)
+    assert "How small an error could be is not known." in parsed.text
+    assert "How small an error could be is not known." in text
+    assert "× the bound" not in html + text
+    assert "dashed" not in html + text
+    assert "dasharray" not in parsed.pictures if hasattr(parsed, "pictures") else True
+    drawn = [base64.b64decode(data).decode() for data in re.findall(r"svg\+xml;base64,([A-Za-z0-9+/=]+)", html)]
+    assert len(drawn) >= 1
+    assert not any("dasharray" in picture for picture in drawn)
+    offered(quick("cells"), quick("tree", dpn.strategy.hierarchical))
+    explorer = dpn.explore(Prefix(4096), epsilon=1.0).run()
+    strategies = explorer.strategies
+    assert explorer.comparison.bound == max(found.bound for found in strategies.values())
+    assert "No choice of queries to measure can be below" in repr(explorer)
+    assert repr(explorer).count("× the bound") == 2  # near the best, it is the bound of the worst as well
 
 
 def test_the_optimum_is_said_to_be_one(page):
