@@ -205,11 +205,13 @@ class LeastSquaresState:
         The table's declared domain.
     names
         The attributes, in the domain's order; together at most 10^6 cells.
+    sums
+        Whether sums of values are seen as counts of the levels of their column.
     """
 
-    def __init__(self, domain: Domain, names: Sequence[str]) -> None:
+    def __init__(self, domain: Domain, names: Sequence[str], *, sums: bool = False) -> None:
         self.domain = domain
-        self.names = tuple(names)
+        self.names, self.sums = tuple(names), sums
         self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
         self.information = Information(1)
         self.sources: dict[Name, KnownPart] = {}

@@ -230,13 +230,14 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
     if closed is not None and not over_atoms:
         return closed
-    block = history.block(part, summand, also, whole=closed is not None)
+    block = history.block(part, summand, also, whole=closed is not None, sums=form.reach_of_sums > 0)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
     atoms = None
     if block is not None and queries is not None:
-        atoms = OverAtoms(block, queries, block.known(queries), form.step, least, form.reach)
+        reach = form.reach_of_sums if block.sums else form.reach
+        atoms = OverAtoms(block, queries, block.known(queries), form.step, least, reach)
     if atoms is not None and not atoms.partial:
         return atoms
     closed = closed if whole else _closed(form, history, also)
@@ -272,12 +273,15 @@ class LinearForm:
         What one integer is worth in the answer's units.
     reach
         The most that a noisy number can count for in an answer, in integers.
+    reach_of_sums
+        As in `ValueCounts`.
     """
 
     part: ProductTerm
     summand: Summand
     step: float
     reach: float = 1.0
+    reach_of_sums: float = 0.0
 
 
 def forms_of(question: Question, history: History, also: Sequence[Item] = ()) -> Iterator[LinearForm]:
@@ -297,7 +301,7 @@ def forms_of(question: Question, history: History, also: Sequence[Item] = ()) ->
     if measure.kind != "sum":
         return
     for counts in sums_as_counts(part, summand, history, also):
-        yield LinearForm(counts.part, COUNT, step, counts.reach)
+        yield LinearForm(counts.part, COUNT, step, counts.reach, counts.reach_of_sums)
 
 
 def sums_as_counts(

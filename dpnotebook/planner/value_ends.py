@@ -12,7 +12,8 @@ Both are the factorisation of a linear measure into a weight per level and count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -32,6 +33,7 @@ from dpnotebook.workload.compose import Weighted
 
 COUNT = Summand()
 ENDS = Categories(["upper", "lower"])
+NAMED = re.compile(r"ends of (.*) from (\S+) to (\S+) by (\S+)", re.DOTALL)
 
 Integers = NDArray[np.int64]
 
@@ -48,11 +50,14 @@ class ValueCounts:
         Where the queries of each kind are among its answers, shape (1 or 3, groups).
     reach
         The most that a noisy number can count for in an answer, in steps of the summand.
+    reach_of_sums
+        Of queries of a column's levels, the same where sums of its values are looked at too, of other rows as well.
     """
 
     part: ProductTerm
     order: NDArray[np.intp]
     reach: float
+    reach_of_sums: float = 0.0
 
 
 def ends_name(summand: Summand, where: Predicate) -> str:
@@ -65,6 +70,40 @@ def ends_name(summand: Summand, where: Predicate) -> str:
     """
     wide = _widened(summand, where)
     return f"ends of {wide.column} from {wide.low} to {wide.high} by {wide.step}"
+
+
+def summand_of(name: str) -> Summand | None:
+    """Return the summand, of both ends, whose attribute has this name; None where the name is of a column."""
+    found = NAMED.fullmatch(name)
+    return None if found is None else Summand(found[1], *map(Fraction, found.groups()[1:]), ends=True)
+
+
+def at_levels(part: ProductTerm, names: Collection[str], domain: Domain) -> ProductTerm:
+    """Return what is said of the ends of a value as said of the levels of its column, where these are its very values.
+
+    Parameters
+    ----------
+    part
+        Noisy answers over any attributes.
+    names
+        The attributes of interest: with both ends among them nothing is changed, as without the column.
+    domain
+        Of all of them.
+    """
+    place = next((place for place, axis in enumerate(part.axes) if domain[axis.attribute] == ENDS), None)
+    factors = None if place is None else _factors(part.operator, len(part.axes))
+    if place is None or factors is None or part.axes[place].attribute in names:
+        return part
+    summand = summand_of(part.axes[place].attribute)
+    if summand is None or summand.column not in names:
+        return part
+    values = summand.of_levels(domain[summand.column])
+    if values is None:
+        return part
+    levels = allowed_levels(part.where, summand.column, domain)
+    shared = Explicit(factors[place].dense() @ (values[:, levels] / summand.steps))
+    axes = (*part.axes[:place], Axis(summand.column, levels), *part.axes[place + 1 :])
+    return replace(part, axes=axes, operator=product_of([*factors[:place], shared, *factors[place + 1 :]]))
 
 
 def _widened(summand: Summand, where: Predicate) -> Summand:
@@ -231,7 +270,9 @@ def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCou
     shape = [factor.shape[0] for factor in factors]
     order = np.arange(operator.shape[0]).reshape([*shape[:at], rows.shape[0], *shape[at:]])
     asked = ProductTerm(axes, part.where, operator, 1.0, np.arange(0))
-    return ValueCounts(asked, np.moveaxis(order, at, 0).reshape(rows.shape[0], -1), float(np.abs(rows).max()))
+    everywhere = float(np.abs(_with_both(values) if summand.ends else values).max())
+    order = np.moveaxis(order, at, 0).reshape(rows.shape[0], -1)
+    return ValueCounts(asked, order, float(np.abs(rows).max()), everywhere)
 
 
 def _axis(summand: Summand, where: Predicate) -> Axis:

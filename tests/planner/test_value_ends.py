@@ -105,6 +105,13 @@ def test_counts_of_all_rows_say_nothing_of_those_without_a_value(people):
     assert not people.dp.count(error=300).plan.free
 
 
+def test_a_sum_of_a_column_by_which_a_mean_was_grouped_is_free(people):
+    """The two sums of a mean tell how many rows each age has."""
+    by(people, "age").mean("cost", epsilon=0.5).run()
+    assert people.dp.sum("age", epsilon=0.01).plan.free
+    assert people.dp.sum("age", where="sex == 'F'", epsilon=0.01).plan.cost.epsilon > 0
+
+
 def test_a_finer_mean_pays_for_what_is_missing(people):
     """Gaussian precisions add up, and so do squared epsilons; of Laplace noise a refinement costs the difference."""
     people.dp.mean("cost", error=10).run()
@@ -175,6 +182,14 @@ KINDS = {
         _made(["city"], MEAN, Predicate.parse("age >= 2", SMALL)),
         _made(["city"], MEAN, Predicate.parse("age < 2", SMALL)),
         _made(["city"], where=Predicate.parse("stay.notna()", SMALL)),
+    ],
+    "histograms beside sums and means": [
+        _made(["city", "stay"]),
+        _made(["stay"], where=Predicate.parse("age == 1", SMALL)),
+        _made(["city"], MEAN),
+        _made([], SUM),
+        _made(["city"], SUM, Predicate.parse("age >= 2", SMALL)),
+        _made(["age"], MEAN, Predicate.parse("city != 'B'", SMALL)),
     ],
 }
 
