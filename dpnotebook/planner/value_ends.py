@@ -156,7 +156,7 @@ def as_counts(item: Item) -> Item | None:
         domain, column = measured.where.domain, str(summand.column)
         where, at = valued(measured.where, summand), _place(measured.axes, domain, column)
         levels = allowed_levels(where, column, domain)
-        shared: Workload = Identity(2)
+        shared: Workload = Identity(len(levels))
         if not summand.ends:
             shared = Explicit(np.asarray(summand.of_levels(domain[column]))[:, levels])
         operator = product_of([*factors[:at], shared, *factors[at:]])
@@ -176,7 +176,8 @@ def as_counts(item: Item) -> Item | None:
 def counts_levels(measured: Measurement) -> bool:
     """Return whether a measurement of sums counts the levels of its column: of two, no axis of it.
 
-    As a truth value has, or rows of two whole numbers: the values are the ends, each one step from the other.
+    As a truth value has, or rows of two whole numbers: the values are the ends, each one step from the other. For a
+    mean of one value all rows are at the same end: of its two sums one is their number, and the other is noise alone.
     """
     summand, where = measured.summand, measured.where
     column = summand.column
@@ -187,8 +188,9 @@ def counts_levels(measured: Measurement) -> bool:
     ):
         return False
     levels = allowed_levels(valued(where, summand), column, where.domain)
-    values = summand.of_levels(where.domain[column]) if len(levels) == 2 else None
-    return values is not None and (not summand.ends or values[0, levels].tolist() == [0, 1])
+    few = len(levels) == 2 or (len(levels) == 1 and summand.ends)
+    values = summand.of_levels(where.domain[column]) if few else None
+    return values is not None and (not summand.ends or len(levels) == 1 or values[0, levels].tolist() == [0, 1])
 
 
 def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,14 +205,20 @@ def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np
 
     Returns
     -------
-    Shape (draws, components * queries).
+    Shape (draws, components * queries); of both sums of one value those that count rows, shape (draws, queries).
     """
     draws, components, _ = numbers.shape
     if components == 1 or not counts_levels(measured):
         return numbers.swapaxes(1, 2).reshape(draws, -1)
+    column, domain = str(measured.summand.column), measured.where.domain
+    levels = allowed_levels(valued(measured.where, measured.summand), column, domain)
+    if len(levels) == 1:
+        values = measured.summand.of_levels(domain[column])
+        assert values is not None
+        return numbers[:, int(values[1, levels[0]])]
     factors = _factors(measured.operator, len(measured.axes))
     assert factors is not None
-    at = _place(measured.axes, measured.where.domain, str(measured.summand.column))
+    at = _place(measured.axes, domain, column)
     by_factor = numbers[:, ::-1].reshape(
         draws, components, *(factor.shape[0] for factor in factors)
     )  # the lower level comes first
