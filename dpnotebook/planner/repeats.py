@@ -17,7 +17,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
 from dpnotebook.planner.product_terms import parts_of, projected
-from dpnotebook.planner.value_ends import at_levels
+from dpnotebook.planner.value_ends import at_levels, summand_of
 from dpnotebook.query.measurement import Measurement
 
 FEW = 32  # different queries that are supposed, each of which a block has by itself
@@ -165,7 +165,8 @@ class SupposedRepeats:
             for known in self.by_queries.values():
                 yield from told(known, block.names, block.domain, sums=block.sums)
             return
-        near = set[str]().union(*(self._near.get(name, ()) for name in block.names))
+        ends = [name for name in self._near if block.sums and getattr(summand_of(name), "column", None) in block.names]
+        near = set[str]().union(*(self._near.get(name, ()) for name in (*block.names, *ends)))
         for name in sorted(near, key=self._places.__getitem__):
             yield from told(self.by_queries[name], block.names, block.domain, sums=block.sums)
         for alike in self._rows_by_form(block.domain):
