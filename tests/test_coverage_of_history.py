@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.privacy.tails import half_widths
 
 GROUPS, SIZES = 1_000, {"h": 2}
 FEW, MANY = {0.0: 6, 1e-6: 2}, 50  # sessions: thousands of repetitions of each kind of answer, and 50,000
@@ -68,6 +69,22 @@ def test_errors_are_as_large_as_they_say_whatever_an_answer_came_from(delta):
         spread = math.sqrt((5 if not delta else 2) / n)  # of the variance: Laplace noise has a kurtosis of 6
         assert np.mean(errors[kind] ** 2) == pytest.approx(1.0, abs=SIGMAS * spread), kind
         assert np.mean(hits[kind]) == pytest.approx(0.95, abs=SIGMAS * math.sqrt(0.95 * 0.05 / n)), kind
+
+
+@pytest.mark.parametrize("groups", [60, 100, 400])
+def test_each_of_many_answers_has_the_interval_of_the_exact_law_of_its_noise(groups):
+    """All are the difference of two draws: no bound that holds for any law of their variance."""
+    frame = pd.DataFrame({"g": np.arange(groups), "h": np.arange(groups) % 2})
+    with dpn.Session(dpn.Budget(100.0), ":memory:") as session:
+        domain = {"g": dpn.Range(0, groups - 1), "h": dpn.Range(0, 1)}
+        table = session.protect(frame, "t", domain=domain)
+        asked = table.histogram("g", error=60), table.groupby(["g"]).count(where="h == 1", error=40)
+        scales = [query.plan.measurements[0].scale for query in asked]
+        for query in asked:
+            query.run()
+        found = table.groupby(["g"]).count(where="h == 0", error=95).run().frame
+        ones = half_widths(np.ones((1, 2)), scales, "laplace", 0.95)
+        np.testing.assert_allclose((found["upper"] - found["lower"]) / 2, ones[0], rtol=1e-6)
 
 
 @pytest.mark.slow

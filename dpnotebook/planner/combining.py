@@ -30,6 +30,7 @@ from dpnotebook.workload.terms import row_weights
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
 MOST_DRAWS = 2_000  # of noise in one answer, up to which its law is worked out; above, the worst of all laws stands in
 MOST_EXACT = 64  # answers whose intervals are found so
+MOST_SHARPENED = 512  # answers of one question whose intervals are found so because a bound is too wide
 NARROWER = 1 - 1e-6  # of a width: what is narrower by less is so by rounding, and is not preferred
 ROUNDING = 1 + 2e-6  # by which an error may pass the one that was promised
 
@@ -173,6 +174,8 @@ def combined(
         best = best if closed is None else _better(best, _from_all(history, closed, confidence, also), promise)
     if own is not None and (alone or best is None or not promise.kept(best).all()):
         single = own()
+        if best is not None and single is not None and asked is not None:
+            best = _sharper(best, single, history, asked, confidence, also)
         best = _better(best, single, promise)
         independent = all(item.refines is None for item in also)
         if best is not None and single is not None and independent and not promise.kept(best).all():
@@ -235,6 +238,28 @@ def _answer_by_answer(
     return written(mixed, std_errors, widths)
 
 
+def _sharper(
+    best: Estimates,
+    own: Estimates,
+    history: History,
+    asked: marginal_measurement.LinearTarget,
+    confidence: float,
+    also: Sequence[Item],
+) -> Estimates:
+    """Return the best answers with exact intervals where a bound is wider than that of a less accurate answer."""
+    width, std_error = best.upper - best.lower, np.where(np.isfinite(best.std_error), best.std_error, np.inf)
+    wide = np.flatnonzero((own.upper - own.lower < width * NARROWER) & (own.std_error > std_error * ROUNDING))
+    if history.law.stable or not 0 < wide.size <= MOST_SHARPENED or asked.count != width.size:
+        return best
+    exact = width / 2
+    for rows in np.array_split(wide, -(-wide.size // MOST_EXACT)):
+        found = draws_of(asked, rows, history, also)
+        if found is None:
+            return best
+        exact[rows] = np.minimum(exact[rows], half_widths(*found, history.law.name, confidence) * asked.step)
+    return written(best.value, best.std_error, exact)
+
+
 def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -> Estimates | None:
     """Return of two estimates of each answer the one that keeps the promise; if both do, the one of less reach."""
     if best is None or other is None:
@@ -242,7 +267,9 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
     keeps, other_keeps = promise.kept(best), promise.kept(other)
     width = np.where(np.isfinite(best.std_error), best.upper - best.lower, np.inf)
     narrower = other.upper - other.lower < width * NARROWER
-    chosen = np.where(keeps, other_keeps & narrower, other_keeps | narrower)
+    # Where both are as good as was said, a less accurate one is not preferred because the law of its noise is known.
+    no_worse = other.std_error <= np.where(np.isfinite(best.std_error), best.std_error, np.inf) * ROUNDING
+    chosen = np.where(keeps, other_keeps & narrower & no_worse, other_keeps | narrower)
     return Estimates(
         np.where(chosen, other.value, best.value),
         np.where(chosen, other.std_error, best.std_error),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
-from dpnotebook.planner.least_squares_state import MOST_CELLS, Key, LeastSquaresState
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm
@@ -25,13 +25,13 @@ from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, SupposedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
-from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, with_ends
+from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
 
-Names = tuple[Summand, tuple[str, ...]]
+Names = tuple[Summand, tuple[str, ...], bool]
 
 RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
@@ -130,6 +130,7 @@ class History:
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
         self._summed: dict[str, set[str]] = {}  # by the attribute of a value's ends: what its sums tell apart
+        self._counted: set[str] = set()  # what counts depend on, and the groups of means, which tell how many rows
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
         self._entries = 0  # of the matrices of these blocks
         self._too_many: set[Names] = set()
@@ -203,8 +204,11 @@ class History:
             self._sums.setdefault(summand, RecordedRepeats()).add(item)
         if (seen := counts_of(item)) is not None:
             self._counts.add(seen)
+            if summand == COUNT or summand.ends:
+                self._counted.update(item.attributes)
             if counts_levels(item.measurement):
                 self._attributes.setdefault(COUNT, set()).update(seen.attributes)
+                self._counted.update(seen.attributes)
             elif summand != COUNT:
                 self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(seen.attributes)
         if item.refines is not None:
@@ -240,8 +244,8 @@ class History:
         return COUNT in self._attributes or Supposed.of(also).counts
 
     def counted_by(self, column: str | None, also: Sequence[Item] = ()) -> bool:
-        """Return whether something was counted that depends on a column, or is to be."""
-        return column in self._attributes.get(COUNT, ()) or column in Supposed.of(also).counted
+        """Return whether something was counted that depends on a column, or is to be, be it in groups of means."""
+        return column in self._counted or column in Supposed.of(also).counted
 
     @property
     def recent(self) -> Sequence[Mapping[str, Any]]:
@@ -267,7 +271,13 @@ class History:
         return min(found, key=lambda item: item.variance, default=None)
 
     def block(
-        self, part: ProductTerm, summand: Summand, also: Sequence[Item] = (), *, whole: bool = False
+        self,
+        part: ProductTerm,
+        summand: Summand,
+        also: Sequence[Item] = (),
+        *,
+        whole: bool = False,
+        sums: bool = False,
     ) -> LeastSquaresState | None:
         """Return least squares over what was measured, for a question; None where it tells too many cells apart.
 
@@ -285,18 +295,22 @@ class History:
             What is to be recorded next.
         whole
             Whether to return None rather than what matters to the question alone.
+        sums
+            Whether sums of values say something as well, as counts of the levels of their column, where every cell has
+            room: they tell every level apart.
         """
         beside = Supposed.of(also).telling(summand)
         self._make_room(beside.attributes)
         asked = self._ordered(part.attributes)
         known = self._attributes.get(summand, set()) | beside.attributes
         everything = {*asked, *known.intersection(self.domain.names)}
-        sums = {*asked, *(told for name in asked for told in self._summed.get(name, ()))}
         ends = [name for name in asked if name not in self.domain]
-        sums.update(name for end in ends for item in beside.by_attribute.get(end, ()) for name in item.attributes)
-        tries = [self._ordered(everything | sums), *([self._ordered(sums)] if len(sums) > len(asked) else []), asked]
-        for names in dict.fromkeys(tries):
-            block = self._whole(summand, names)
+        with_sums = {*asked, *self._told_by(ends, beside)}
+        tries = [(self._ordered(names), False) for names in (everything | with_sums, with_sums, asked)]
+        if sums:
+            tries = [*self._small(asked, everything, beside), *tries]
+        for names, with_levels in dict.fromkeys(tries):
+            block = self._whole(summand, names, sums=with_levels)
             if block is None or not beside.items:
                 found = block
             else:
@@ -343,16 +357,38 @@ class History:
             return kept[2]
         return found
 
-    def _whole(self, summand: Summand, names: tuple[str, ...]) -> LeastSquaresState | None:
+    def _told_by(self, ends: Iterable[str], beside: Telling) -> set[str]:
+        """Return what sums tell apart that are seen as counts over some ends."""
+        found: set[str] = set()
+        for end in ends:
+            found.update(self._summed.get(end, ()))
+            found.update(name for item in beside.by_attribute.get(end, ()) for name in item.attributes)
+        return found
+
+    def _small(
+        self, asked: Sequence[str], everything: Collection[str], beside: Telling
+    ) -> Iterator[tuple[tuple[str, ...], bool]]:
+        """Yield attributes over which sums are seen as counts of levels: all, or those of the question and its sums."""
+        every = {name for name in (*self._summed, *beside.attributes) if name not in self.domain}
+        columns = {name: summand.column for name in every if (summand := summand_of(name)) is not None}
+        for names in (everything, asked):
+            ends = [name for name, column in columns.items() if column in names]
+            if not ends:
+                continue
+            names = self._ordered({*names, *self._told_by(ends, beside)}.difference(every))
+            if math.prod(self.domain[name].size for name in names) <= MOST_ATOMS:
+                yield names, True
+
+    def _whole(self, summand: Summand, names: tuple[str, ...], *, sums: bool = False) -> LeastSquaresState | None:
         """Return least squares over all that was measured of some attributes, or None where there is no room for it."""
-        key = summand, names
+        key = summand, names, sums
         wanted = set(names)
-        if any(one == summand and wanted.issuperset(less) for one, less in self._too_many):
+        if any((one, of) == (summand, sums) and wanted.issuperset(less) for one, less, of in self._too_many):
             return None
         if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             self._too_many.add(key)
             return None
-        block, position = LeastSquaresState(self.with_ends, names), 0
+        block, position = LeastSquaresState(self.with_ends, names, sums=sums), 0
         if key in self._blocks:
             block, position = self._blocks.pop(key)
             self._entries -= block.atoms.count**2

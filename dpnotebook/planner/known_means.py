@@ -226,7 +226,7 @@ def known_means(question: Question, history: History, also: Sequence[Item] = ())
         return None
     best: KnownMeans | None = None
     for counts in sums_as_counts(part_of(question, history.domain), measure.summand, history, also):
-        asked = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach), history, also)
+        asked = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach, counts.reach_of_sums), history, also)
         if asked is None or not asked.told:
             continue
         found = KnownMeans(history, measure.summand, asked, counts.order, also)

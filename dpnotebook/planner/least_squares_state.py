@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -152,6 +153,24 @@ class KnownPart:
             weights = np.einsum("ij,k->ijk", weights, self.part.totals).reshape(weights.shape[0], -1)
         return weights
 
+    def powers(self, weights: Floats, powers: Sequence[int]) -> Floats:
+        """Return sums of powers of the standard deviations of all draws in some answers, shape (rows, powers).
+
+        Parameters
+        ----------
+        weights
+            What the mean of each noisy number counts for, shape (rows, queries).
+        powers
+            At least 1 each.
+        """
+        found, whole = [], sum(self.repeats.values())
+        times = 1 if self.summed is None else self.summed
+        for power in powers:
+            size = sum((math.sqrt(precision) / whole) ** power for precision in self.repeats.values())
+            size *= 1.0 if self.part.totals is None else float((np.abs(self.part.totals) ** power).sum())
+            found.append((np.abs(weights) ** power * times).sum(axis=1) * size)
+        return np.stack(found, axis=1)
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -205,11 +224,13 @@ class LeastSquaresState:
         The table's declared domain.
     names
         The attributes, in the domain's order; together at most 10^6 cells.
+    sums
+        Whether sums of values are seen as counts of the levels of their column.
     """
 
-    def __init__(self, domain: Domain, names: Sequence[str]) -> None:
+    def __init__(self, domain: Domain, names: Sequence[str], *, sums: bool = False) -> None:
         self.domain = domain
-        self.names = tuple(names)
+        self.names, self.sums = tuple(names), sums
         self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
         self.information = Information(1)
         self.sources: dict[Name, KnownPart] = {}

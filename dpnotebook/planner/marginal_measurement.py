@@ -39,6 +39,10 @@ MOST_WEIGHTS = 2**18  # what they count for in all answers
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
 SAME = 1 + 1e-9  # ratio of variances computed in two orders, which differ by rounding only
 MOST_SOURCES = 16  # answers whose sources are each looked for; of more, those of a mixture of all
+MOST_LAWS = 64  # of the noise of many answers, that are worth finding
+MOST_COMPARED = 10**7  # weights of noisy numbers in all answers, whose laws are compared
+POWERS = (2, 3, 4, 6)
+DIGITS = 7  # of the logarithm of a sum of powers, that are equal where laws are
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
 
 
@@ -84,10 +88,23 @@ class OverAtoms:
         """Whether less is known here than was measured."""
         return self.block.partial
 
-    @property
+    @cached_property
     def alike(self) -> NDArray[np.intp]:
-        """For each answer one whose noise has the same law; here its own number."""
-        return np.arange(self.count)
+        """For each answer one whose noise has the same law: of few, or of many different ones, its own number.
+
+        A sum of draws has the cumulants that the power sums of its weights say: where these are equal, so is its law.
+        """
+        own, variances = np.arange(self.count), self.variances
+        if self.count <= MOST_LAWS or not np.isfinite(variances).any() or _classes(variances[:, None])[0] > MOST_LAWS:
+            return own
+        sources = self.block.sources.values()
+        if self.count * sum(source.queries for source in sources) > MOST_COMPARED:
+            return own
+        powers = sum((source.powers(weights, POWERS) for source, weights in self.weights()), np.zeros((1, len(POWERS))))
+        kinds, place = _classes(np.where(np.isfinite(variances), powers.T, np.inf).T)
+        first = np.full(kinds, self.count)
+        np.minimum.at(first, place, own)
+        return own if kinds > MOST_LAWS else first[place]
 
     @property
     def told(self) -> bool:
@@ -198,6 +215,14 @@ class Proposal:
     single: bool = False
 
 
+def _classes(numbers: Floats) -> tuple[int, NDArray[np.intp]]:
+    """Return how many rows differ by more than rounding, and which of these each is; all at least 0."""
+    with np.errstate(divide="ignore"):
+        digits = np.round(np.log(numbers), DIGITS)
+    found, place = np.unique(digits, axis=0, return_inverse=True)
+    return len(found), place.reshape(-1)
+
+
 def asked_of(
     question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False
 ) -> LinearTarget | None:
@@ -230,13 +255,14 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
     if closed is not None and not over_atoms:
         return closed
-    block = history.block(part, summand, also, whole=closed is not None)
+    block = history.block(part, summand, also, whole=closed is not None, sums=form.reach_of_sums > 0)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
     atoms = None
     if block is not None and queries is not None:
-        atoms = OverAtoms(block, queries, block.known(queries), form.step, least, form.reach)
+        reach = form.reach_of_sums if block.sums else form.reach
+        atoms = OverAtoms(block, queries, block.known(queries), form.step, least, reach)
     if atoms is not None and not atoms.partial:
         return atoms
     closed = closed if whole else _closed(form, history, also)
@@ -272,12 +298,15 @@ class LinearForm:
         What one integer is worth in the answer's units.
     reach
         The most that a noisy number can count for in an answer, in integers.
+    reach_of_sums
+        As in `ValueCounts`.
     """
 
     part: ProductTerm
     summand: Summand
     step: float
     reach: float = 1.0
+    reach_of_sums: float = 0.0
 
 
 def forms_of(question: Question, history: History, also: Sequence[Item] = ()) -> Iterator[LinearForm]:
@@ -297,7 +326,7 @@ def forms_of(question: Question, history: History, also: Sequence[Item] = ()) ->
     if measure.kind != "sum":
         return
     for counts in sums_as_counts(part, summand, history, also):
-        yield LinearForm(counts.part, COUNT, step, counts.reach)
+        yield LinearForm(counts.part, COUNT, step, counts.reach, counts.reach_of_sums)
 
 
 def sums_as_counts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +43,7 @@ class AnsweredQuestions:
         """Add a recorded answer, of a later release than those before; as good as an earlier one, it replaces that."""
         told = {name: details[name] for name in ("estimates", "others") if name in details}
         kept = {name: plan[name] for name in KEPT if name in plan}
-        alike = f"release {number}" if told else json.dumps(kept)
+        alike = f"release {number}" if told else repr(kept)
         before = self._found.setdefault(question, {}).get(alike)
         expected = {} if before is None else before.expected
         self._found[question][alike] = Answered(number, kept if before is None else before.plan, told, expected)

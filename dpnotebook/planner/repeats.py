@@ -17,6 +17,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
 from dpnotebook.planner.product_terms import parts_of, projected
+from dpnotebook.planner.value_ends import at_levels, summand_of
 from dpnotebook.query.measurement import Measurement
 
 FEW = 32  # different queries that are supposed, each of which a block has by itself
@@ -162,11 +163,12 @@ class SupposedRepeats:
         """Yield what they say about the attributes of a block."""
         if len(self.by_queries) <= FEW:
             for known in self.by_queries.values():
-                yield from told(known, block.names, block.domain)
+                yield from told(known, block.names, block.domain, sums=block.sums)
             return
-        near = set[str]().union(*(self._near.get(name, ()) for name in block.names))
+        ends = [name for name in self._near if block.sums and getattr(summand_of(name), "column", None) in block.names]
+        near = set[str]().union(*(self._near.get(name, ()) for name in (*block.names, *ends)))
         for name in sorted(near, key=self._places.__getitem__):
-            yield from told(self.by_queries[name], block.names, block.domain)
+            yield from told(self.by_queries[name], block.names, block.domain, sums=block.sums)
         for alike in self._rows_by_form(block.domain):
             yield from alike.without(near, block)
 
@@ -241,14 +243,22 @@ def _form(one: Observation) -> tuple[Any, ...]:
     return one.index, part.weight, part.columns.shape, part.columns.tobytes(), totals
 
 
-def told(known: Repeats, names: Sequence[str], domain: Domain) -> list[Observation]:
-    """Return what measurements of the same queries say about some attributes."""
+def told(known: Repeats, names: Sequence[str], domain: Domain, *, sums: bool = False) -> list[Observation]:
+    """Return what measurements of the same queries say about some attributes.
+
+    Parameters
+    ----------
+    known, names, domain
+        The measurements, and the attributes of a domain.
+    sums
+        Whether sums of values are seen as counts of the levels of their column.
+    """
     measurement = known.measurement
     if measurement.summand.components != 1:
         return []
     found = []
     for index, part in parts_of(measurement, domain, names):
-        small = projected(part, names, domain)
+        small = projected(at_levels(part, names, domain) if sums else part, names, domain)
         if small is not None:
             precision, weighted = known.precision / small.spread, small.answers(known.weighted) / small.spread
             found.append(Observation(measurement.key, index, small, precision, weighted, dict(known.precisions)))
@@ -263,4 +273,4 @@ def taken(block: LeastSquaresState, changed: Iterable[Repeats]) -> bool:
     bool
         Whether there was room for all that it says; where there was not, the block is of no more use.
     """
-    return block.add_all(one for known in changed for one in told(known, block.names, block.domain))
+    return block.add_all(one for known in changed for one in told(known, block.names, block.domain, sums=block.sums))

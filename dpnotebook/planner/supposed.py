@@ -114,9 +114,15 @@ class Supposed(Sequence[Item]):
 
     @cached_property
     def counted(self) -> frozenset[str | None]:
-        """What the counts depend on; None among it where they are of no column."""
-        counts = [item for item in self._items if _is_count(item)]
-        return frozenset(name for item in counts for name in (*item.attributes, item.measurement.summand.column))
+        """What the counts depend on, and the groups of means; None among it where counts are of no column."""
+        found: set[str | None] = set()
+        for item in self._items:
+            summand = item.measurement.summand
+            if (count := _is_count(item)) or summand.ends:  # the two sums of a mean tell how many rows a group has
+                found.update(item.attributes)
+            if count:
+                found.add(summand.column)
+        return frozenset(found)
 
 
 def counts_of(item: Item) -> Item | None:

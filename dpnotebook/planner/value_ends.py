@@ -12,7 +12,8 @@ Both are the factorisation of a linear measure into a weight per level and count
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -32,6 +33,7 @@ from dpnotebook.workload.compose import Weighted
 
 COUNT = Summand()
 ENDS = Categories(["upper", "lower"])
+NAMED = re.compile(r"ends of (.*) from (\S+) to (\S+) by (\S+)", re.DOTALL)
 
 Integers = NDArray[np.int64]
 
@@ -48,11 +50,14 @@ class ValueCounts:
         Where the queries of each kind are among its answers, shape (1 or 3, groups).
     reach
         The most that a noisy number can count for in an answer, in steps of the summand.
+    reach_of_sums
+        Of queries of a column's levels, the same where sums of its values are looked at too, of other rows as well.
     """
 
     part: ProductTerm
     order: NDArray[np.intp]
     reach: float
+    reach_of_sums: float = 0.0
 
 
 def ends_name(summand: Summand, where: Predicate) -> str:
@@ -65,6 +70,40 @@ def ends_name(summand: Summand, where: Predicate) -> str:
     """
     wide = _widened(summand, where)
     return f"ends of {wide.column} from {wide.low} to {wide.high} by {wide.step}"
+
+
+def summand_of(name: str) -> Summand | None:
+    """Return the summand, of both ends, whose attribute has this name; None where the name is of a column."""
+    found = NAMED.fullmatch(name)
+    return None if found is None else Summand(found[1], *map(Fraction, found.groups()[1:]), ends=True)
+
+
+def at_levels(part: ProductTerm, names: Collection[str], domain: Domain) -> ProductTerm:
+    """Return what is said of the ends of a value as said of the levels of its column, where these are its very values.
+
+    Parameters
+    ----------
+    part
+        Noisy answers over any attributes.
+    names
+        The attributes of interest: with both ends among them nothing is changed, as without the column.
+    domain
+        Of all of them.
+    """
+    place = next((place for place, axis in enumerate(part.axes) if domain[axis.attribute] == ENDS), None)
+    factors = None if place is None else _factors(part.operator, len(part.axes))
+    if place is None or factors is None or part.axes[place].attribute in names:
+        return part
+    summand = summand_of(part.axes[place].attribute)
+    if summand is None or summand.column not in names:
+        return part
+    values = summand.of_levels(domain[summand.column])
+    if values is None:
+        return part
+    levels = allowed_levels(part.where, summand.column, domain)
+    shared = Explicit(factors[place].dense() @ (values[:, levels] / summand.steps))
+    axes = (*part.axes[:place], Axis(summand.column, levels), *part.axes[place + 1 :])
+    return replace(part, axes=axes, operator=product_of([*factors[:place], shared, *factors[place + 1 :]]))
 
 
 def _widened(summand: Summand, where: Predicate) -> Summand:
@@ -117,7 +156,7 @@ def as_counts(item: Item) -> Item | None:
         domain, column = measured.where.domain, str(summand.column)
         where, at = valued(measured.where, summand), _place(measured.axes, domain, column)
         levels = allowed_levels(where, column, domain)
-        shared: Workload = Identity(2)
+        shared: Workload = Identity(len(levels))
         if not summand.ends:
             shared = Explicit(np.asarray(summand.of_levels(domain[column]))[:, levels])
         operator = product_of([*factors[:at], shared, *factors[at:]])
@@ -137,7 +176,8 @@ def as_counts(item: Item) -> Item | None:
 def counts_levels(measured: Measurement) -> bool:
     """Return whether a measurement of sums counts the levels of its column: of two, no axis of it.
 
-    As a truth value has, or rows of two whole numbers: the values are the ends, each one step from the other.
+    As a truth value has, or rows of two whole numbers: the values are the ends, each one step from the other. For a
+    mean of one value all rows are at the same end: of its two sums one is their number, and the other is noise alone.
     """
     summand, where = measured.summand, measured.where
     column = summand.column
@@ -148,8 +188,9 @@ def counts_levels(measured: Measurement) -> bool:
     ):
         return False
     levels = allowed_levels(valued(where, summand), column, where.domain)
-    values = summand.of_levels(where.domain[column]) if len(levels) == 2 else None
-    return values is not None and (not summand.ends or values[0, levels].tolist() == [0, 1])
+    few = len(levels) == 2 or (len(levels) == 1 and summand.ends)
+    values = summand.of_levels(where.domain[column]) if few else None
+    return values is not None and (not summand.ends or len(levels) == 1 or values[0, levels].tolist() == [0, 1])
 
 
 def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -164,14 +205,20 @@ def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np
 
     Returns
     -------
-    Shape (draws, components * queries).
+    Shape (draws, components * queries); of both sums of one value those that count rows, shape (draws, queries).
     """
     draws, components, _ = numbers.shape
     if components == 1 or not counts_levels(measured):
         return numbers.swapaxes(1, 2).reshape(draws, -1)
+    column, domain = str(measured.summand.column), measured.where.domain
+    levels = allowed_levels(valued(measured.where, measured.summand), column, domain)
+    if len(levels) == 1:
+        values = measured.summand.of_levels(domain[column])
+        assert values is not None
+        return numbers[:, int(values[1, levels[0]])]
     factors = _factors(measured.operator, len(measured.axes))
     assert factors is not None
-    at = _place(measured.axes, measured.where.domain, str(measured.summand.column))
+    at = _place(measured.axes, domain, column)
     by_factor = numbers[:, ::-1].reshape(
         draws, components, *(factor.shape[0] for factor in factors)
     )  # the lower level comes first
@@ -231,7 +278,9 @@ def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCou
     shape = [factor.shape[0] for factor in factors]
     order = np.arange(operator.shape[0]).reshape([*shape[:at], rows.shape[0], *shape[at:]])
     asked = ProductTerm(axes, part.where, operator, 1.0, np.arange(0))
-    return ValueCounts(asked, np.moveaxis(order, at, 0).reshape(rows.shape[0], -1), float(np.abs(rows).max()))
+    everywhere = float(np.abs(_with_both(values) if summand.ends else values).max())
+    order = np.moveaxis(order, at, 0).reshape(rows.shape[0], -1)
+    return ValueCounts(asked, order, float(np.abs(rows).max()), everywhere)
 
 
 def _axis(summand: Summand, where: Predicate) -> Axis:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -140,13 +140,14 @@ class Summand:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summand:
         """Return the summand that `to_json` wrote."""
-        return cls(
-            values["column"],
-            Fraction(values["low"]),
-            Fraction(values["high"]),
-            Fraction(values["step"]),
-            values["ends"],
-        )
+        return _summand(values["column"], values["low"], values["high"], values["step"], values["ends"])
+
+
+@lru_cache(maxsize=1_024)
+def _summand(column: str | None, low: str, high: str, step: str, ends: bool) -> Summand:
+    """Return the summand of these; always the same object, as fractions take long to compare."""
+    found = Summand(column, Fraction(low), Fraction(high), Fraction(step), ends)
+    return Summand() if found == Summand() else found
 
 
 def bounded_value(

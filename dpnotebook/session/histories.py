@@ -65,6 +65,8 @@ class Histories:
         self._known: dict[str, History] = {}
         self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
         self._questions: dict[int, tuple[Mapping[str, Any], int, Sequence[int]]] = {}  # of releases, as `_asked` says
+        self._told: dict[int, tuple[str, int]] = {}  # of releases that were taken, by what `_told_once` has questions
+        self._told_once: dict[tuple[str, int], Mapping[str, Any]] = {}
         self._domains: dict[str, dict[int, Domain]] = {}  # by table, and by the entry that said them
         self._lock = lock()  # held while a history is read or moved on
         in_child(self._forget_parent)
@@ -140,11 +142,21 @@ class Histories:
 
     def picked(self, question: Question, releases: Sequence[int], table: TableSchema) -> Picked | None:
         """Return which of the releases that answer a question it may have been picked from; see `picked_from`."""
+        if not question.where.attributes:  # nothing is cut out
+            return None
         numbers = list(releases[-LOOKED_AT:])
         if len(numbers) == 1:  # it was asked before: what its answer followed from then
             numbers += [number for number in self._asked(numbers[0])[2] if number != numbers[0]][-LOOKED_AT:]
-        asked = ((number, *self._asked(number)[:2]) for number in numbers)
+        first: dict[Any, int] = {}  # of those that were asked the same; every one of others
+        for number in numbers:
+            first.setdefault(self._told.get(number, number), number)
+        asked = ((number, *self._question_of(number)) for number in first.values())
         return picked_from(question, ((number, told, self.domain_of(table, since)) for number, told, since in asked))
+
+    def _question_of(self, number: int) -> tuple[Mapping[str, Any], int]:
+        """Return what a release was asked, and the entry that said its domain: read from the ledger where need be."""
+        name = self._told.get(number)
+        return self._asked(number)[:2] if name is None else (self._told_once[name], name[1])
 
     def _asked(self, number: int) -> tuple[Mapping[str, Any], int, Sequence[int]]:
         """Return what a release was asked, the entry that said its domain, and which releases its answer follows from.
@@ -315,6 +327,11 @@ class Histories:
             while news is None or len(news) == READ_AT_ONCE:
                 version, news = self.ledger.news(table.name, history.version, READ_AT_ONCE)
                 history.take(news, version)
+                for record in news:
+                    if "question" not in record.plan:  # statements, whose answers nothing is picked from
+                        continue
+                    self._told[record.number] = name = record.question, record.since
+                    self._told_once.setdefault(name, record.plan["question"])
         refining = moment.refining if moment is not None else self.ledger.refining(table.name)
         history.refining = refining | history.not_refined
         return history

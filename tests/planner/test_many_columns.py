@@ -47,7 +47,7 @@ def test_measurements_of_other_columns_added_up_say_what_each_of_them_does(monke
 def test_work_grows_as_the_columns_do(monkeypatch):
     looked = []
     told = repeats.told
-    monkeypatch.setattr(repeats, "told", lambda *asked: looked.append(1) or told(*asked))
+    monkeypatch.setattr(repeats, "told", lambda *asked, **how: looked.append(1) or told(*asked, **how))
     counts = []
     for columns in (20, 40):
         question, history, also = described(columns)

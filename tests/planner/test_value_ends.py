@@ -105,6 +105,29 @@ def test_counts_of_all_rows_say_nothing_of_those_without_a_value(people):
     assert not people.dp.count(error=300).plan.free
 
 
+def test_a_sum_of_a_column_by_which_a_mean_was_grouped_is_free(people):
+    """The two sums of a mean tell how many rows each age has."""
+    by(people, "age").mean("cost", epsilon=0.5).run()
+    assert people.dp.sum("age", epsilon=0.01).plan.free
+    assert people.dp.sum("age", where="sex == 'F'", epsilon=0.01).plan.cost.epsilon > 0
+
+
+@pytest.mark.parametrize("rows", ["stay == 1", "stay == 9", "stay == 30"])
+def test_of_the_sums_of_a_mean_of_one_value_one_is_a_count(people, rows):
+    """The other is 0 whoever is in the table: to add its noise would double the variance."""
+    mean = by(people, "city").mean("stay", where=rows, epsilon=0.4)
+    (measured,) = mean.plan.measurements
+    mean.run()
+    counts = by(people, "city").count(where=rows, error=1e4).plan
+    law = law_of(counts.noise)
+    assert counts.free
+    np.testing.assert_allclose(counts.std_errors**2, law.count_variance(measured.scale), rtol=1e-9)
+    total = people.dp.sum("stay", where=rows, error=1e6).plan
+    assert total.free
+    value = int(rows.rpartition(" ")[2])
+    np.testing.assert_allclose(total.std_errors**2, 5 * value**2 * law.count_variance(measured.scale), rtol=1e-9)
+
+
 def test_a_finer_mean_pays_for_what_is_missing(people):
     """Gaussian precisions add up, and so do squared epsilons; of Laplace noise a refinement costs the difference."""
     people.dp.mean("cost", error=10).run()
@@ -175,6 +198,14 @@ KINDS = {
         _made(["city"], MEAN, Predicate.parse("age >= 2", SMALL)),
         _made(["city"], MEAN, Predicate.parse("age < 2", SMALL)),
         _made(["city"], where=Predicate.parse("stay.notna()", SMALL)),
+    ],
+    "histograms beside sums and means": [
+        _made(["city", "stay"]),
+        _made(["stay"], where=Predicate.parse("age == 1", SMALL)),
+        _made(["city"], MEAN),
+        _made([], SUM),
+        _made(["city"], SUM, Predicate.parse("age >= 2", SMALL)),
+        _made(["age"], MEAN, Predicate.parse("city != 'B'", SMALL)),
     ],
 }
 

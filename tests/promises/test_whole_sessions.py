@@ -16,7 +16,10 @@ CHANCE = 2e-8  # of either side, as 5.5 standard deviations
 SIGMAS = 5.5
 # A sum that was refined beside counts of its column, which are not combined with it: 2% less accurate than promised.
 # Two histograms of the same cells, of which one has a level that no cell is in: planning beside both failed.
-BROKEN_ONCE = (1033, 135)
+# Sums by group of a column of few values, whose histogram tells some groups better than their sums do: two sessions.
+# A sum by groups of which a mean had told how many rows each has: charged.
+# Running counts less accurate than was said, because the law of their own noise was known: preferred for its interval.
+BROKEN_ONCE = {1033: 200, 135: 200, 3032: 200, 4046: 200, 3071: 200, 5022: 600}  # and the most cells
 MOST_OVERSTATED = 0.05  # of the questions that are combined with what is known
 MOST_CELLS, LARGE = 150, 10_000
 
@@ -35,7 +38,8 @@ def test_a_session(noise, seed, whole):
 
 @pytest.mark.parametrize("seed", BROKEN_ONCE)
 def test_a_session_that_failed_once(seed, whole):
-    found = whole.run(whole.Session(seed, (10, 200)))
+    most = BROKEN_ONCE[seed]
+    found = whole.run(whole.Session(seed, (10, 200) if most == 200 else (200, most)))
     assert found.charged == []
 
 

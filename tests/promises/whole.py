@@ -224,7 +224,7 @@ class Session:
 
     def a_mean(self):
         column = str(self.rng.choice(list(self.sizes)))
-        text, kept = self.where(1, column)  # the mean of one value is a count of which half is noise
+        text, kept = self.where(1, column)  # that of one value is known, whatever its noise says
         names = [name for name in self.keys() if name != column] if self.rng.random() < 0.6 else []
         at = {"epsilon": float(f"{math.exp(self.rng.uniform(math.log(0.05), 0)):.3g}")}
 
