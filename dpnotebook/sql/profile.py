@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale, magnitude_edges, parts_of_unit
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
@@ -499,7 +499,6 @@ def measured_profile(
     groups: int,
     even_groups: float,
     run: Run,
-    secret: str,
     draw: Draw,
 ) -> tuple[dict[int, Norms], dict[str, Any]]:
     """Measure what is not known of the profile of a private aggregation.
@@ -517,8 +516,8 @@ def measured_profile(
         The law of the noise.
     groups, even_groups
         How many groups there are, and how many of equal size would have as much noise on their means.
-    run, secret
-        Executes a query in DuckDB's SQL; a secret that is fresh in every query.
+    run
+        Executes a query in DuckDB's SQL.
     draw
         Draws noise of a law and a scale.
 
@@ -544,7 +543,7 @@ def measured_profile(
             # A group has a share of the units, and the noise of its own sums.
             scale = accountant.scale(cost_of(select, shares, i), 1)
             noise = LONGER * even_groups * math.sqrt(accountant.law.variance(scale))
-            values[i], cut, rounds = _values(select, aggregate, accountant, costs, run, secret, draw, noise)
+            values[i], cut, rounds = _values(select, aggregate, accountant, costs, run, draw, noise)
             spent = costs[0] + costs[1] * (rounds - 1)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
             told[profile_keys(select, i)[1]] = {"values": bounds, "units": spent} | _told_cut(cut)
@@ -586,14 +585,13 @@ def measured_ranges(
     accountant: Accountant,
     groups: int,
     run: Run,
-    secret: str,
     draw: Draw,
 ) -> tuple[dict[int, Clip], dict[str, Any]]:
     """Measure between which values rows lie, where each of them counts by itself and nothing is known of that.
 
     Parameters
     ----------
-    select, shares, accountant, groups, run, secret, draw
+    select, shares, accountant, groups, run, draw
         As for `measured_profile`.
 
     Returns
@@ -611,7 +609,7 @@ def measured_ranges(
         if first not in searched:
             most = math.floor(shares.auto[first] * FIRST)
             costs = most, (shares.auto[first] - most) // ROUNDS
-            searched[first] = _located(select, aggregate, accountant, costs, run, secret, draw)
+            searched[first] = _located(select, aggregate, accountant, costs, run, draw)
         scale = accountant.scale(cost_of(select, shares, i), select.contribution.most)
         bounds, cut = searched[first].bounds(aggregate, groups * math.sqrt(accountant.law.variance(scale)))
         found[i] = Clip(bounds, cut=cut)
@@ -638,7 +636,7 @@ class _Located:
 
     between: Bounds | None
     edges: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.float64]
     scale: float
     tail_ratio: float
     rounds: int
@@ -668,12 +666,11 @@ def _values(
     accountant: Accountant,
     costs: tuple[int, int],
     run: Run,
-    secret: str,
     draw: Draw,
     noise: float,
 ) -> tuple[Bounds | None, Taken, int]:
     """Return between which values most rows lie, what that takes from an answer, and from how many histograms."""
-    found = _located(select, aggregate, accountant, costs, run, secret, draw)
+    found = _located(select, aggregate, accountant, costs, run, draw)
     return *found.bounds(aggregate, noise), found.rounds
 
 
@@ -683,7 +680,6 @@ def _located(
     accountant: Accountant,
     costs: tuple[int, int],
     run: Run,
-    secret: str,
     draw: Draw,
 ) -> _Located:
     """Return where values are, from histograms of which the first costs so much, and so much each of the others.
@@ -691,16 +687,17 @@ def _located(
     These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
     """
     first, scale = (histogram_scale(accountant, cost) for cost in costs)
-    spread, ratio = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio
+    spread, ratio, parts = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio, parts_of_unit(select)
 
-    def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.int64]:
+    def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.float64]:
         edges = None if between is None else tuple(map(float, between))
-        counts = histograms.values(select, aggregate.input or 0, bins, edges, run, secret)
-        return counts + draw(accountant.noise, first if between is None else scale, counts.size)
+        counts = histograms.values(select, aggregate.input or 0, bins, edges, run)
+        noise = draw(accountant.noise, (first if between is None else scale) * parts, counts.size)
+        return (counts + noise) / parts
 
     bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), first, accountant.noise)
     if bounds is None:
-        return _Located(None, np.zeros(0), np.zeros(0, dtype=np.int64), spread, ratio, 1)
+        return _Located(None, np.zeros(0), np.zeros(0), spread, ratio, 1)
     between, whole, rounds, told = wider(bounds), with_tails(bounds), 1, bounds
     for _ in range(ROUNDS - 1):
         found, rounds = located(noisy(FINE, between), spread * ratio, between), rounds + 1
