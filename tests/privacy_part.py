@@ -79,6 +79,8 @@ PART = (
     "sql/test_sharper.py::test_weights_and_scales_are_those_of_the_best_combination",
     "sql/test_sql_privacy.py::test_a_units_own_groups_show_as_seldom_as_delta_and_a_lower_threshold_fails",
     "sql/test_sql_privacy.py::test_bounds_are_found_in_noisy_numbers",
+    "sql/test_sql_privacy.py::test_bounds_of_rows_are_found_for_what_is_given_for_that",
+    "sql/test_bounds.py::test_units_that_are_counted_in_parts_have_as_much_noise",
     "sql/test_sql_privacy.py::test_groups_that_a_unit_has_to_itself_show_with_the_delta_that_is_charged",
     "sql/test_sql_privacy.py::test_the_histogram_that_bounds_are_found_in_hides_a_unit",
     "sql/test_influence.py::test_a_vector_of_several_sums_is_as_long_as_is_paid_for",

@@ -9,6 +9,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, EngineError, SQLError
+from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.profile import known_norms, known_values, profile_keys
 
 UNITS = 6_000
@@ -104,9 +105,12 @@ def test_records_of_before_it_was_told_say_nothing_of_it():
     old = {"counts": [0, 9000], "scale": "20", "units": 7, "groups": 4, "values": bounds}
     record.details["selects"][0]["profile"] = {norms: old, values: {"values": bounds, "units": 7}}
     books = SimpleNamespace(records=lambda key: [record])
-    found, cut = known_values(select, index, books)
-    assert found == (0, 512)
-    assert not cut.known
+    found = known_values(select, index, books)
+    accountant = session.ledger.accountant
+    for epsilon in (0.01, 5):  # there is nothing that others could be chosen from
+        costs = shares(select, accountant.units(epsilon), accountant)
+        assert found.suited(select, index, costs, accountant) == ((0, 512), found.cut)
+    assert not found.cut.known
     assert not known_norms(select, books)[index].cut.known
     session.close()
 

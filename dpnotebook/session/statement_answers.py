@@ -23,7 +23,7 @@ from dpnotebook.session.answer_frame import column_name, column_of
 from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
-from dpnotebook.sql.aggregates.bounds import MOST, find_bounds
+from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
@@ -227,7 +227,7 @@ def _measured(
         known = measuring(select, share, accountant, delta, clips)
         groups, even, counted = _groups(select, known, run, secret, draw, hide)
         told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-        norms, profile = measured_profile(select, told, share, accountant, groups, even, run, secret, draw)
+        norms, profile = measured_profile(select, told, share, accountant, groups, even, run, draw)
         chosen = clips_of(select, norms, share, accountant)
         bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
         beside = _told_of_clips(chosen)
@@ -237,11 +237,11 @@ def _measured(
         if any(has_range(select, i) for i in unbounded):
             known = measuring(select, share, accountant, delta, clips)
             groups, _, counted = _groups(select, known, run, secret, draw, hide)
-            ranges, profile = measured_ranges(select, share, accountant, groups, run, secret, draw)
+            ranges, profile = measured_ranges(select, share, accountant, groups, run, draw)
         rest = [i for i in unbounded if i not in ranges]
-        found = all_magnitudes(select, [select.aggregates[i] for i in rest], run, secret) if rest else {}
+        found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
         bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}
-        bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest)
+        bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest, parts_of_unit(select))
         cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)

@@ -14,7 +14,7 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds
+from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
@@ -160,7 +160,10 @@ def make_statement_plan(
     delivered = None if past is None else _delivered(statement, number, books, accuracy.confidence)
     parts, beside = delivered or (priced.parts, _warnings(statement, priced, accuracy.confidence))
     missing = _missing(statement, priced) if past is None else []
-    values = [_known_values(select, missing, books) for select in statement.selects]
+    values = [
+        _known_values(select, missing, books, share, clips)
+        for select, share, clips in zip(statement.selects, priced.shares, priced.clips, strict=True)
+    ]
     first = _leading(parts)
     total = sum(priced.shares)
     cells = cost_of(statement, total, books)
@@ -374,12 +377,18 @@ def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, 
 
 
 def _known_values(
-    select: PrivateSelect, missing: Sequence[tuple[PrivateSelect, int]], books: StatementBooks
+    select: PrivateSelect,
+    missing: Sequence[tuple[PrivateSelect, int]],
+    books: StatementBooks,
+    share: int,
+    clips: Mapping[int, Clip],
 ) -> dict[int, tuple[Bounds, Taken]]:
+    """Return between which values rows lie, where norms are still to be measured for it, as suits the noise."""
     if select.contribution.kind != "l2":
         return {}
     found = {i: known_values(one, i, books) for one, i in missing if one is select}
-    return {i: told for i, told in found.items() if told is not None}
+    costs = shares(select, share, books.accountant, clips)
+    return {i: told.suited(select, i, costs, books.accountant) for i, told in found.items() if told is not None}
 
 
 def _known(taken: Mapping[int, Taken]) -> dict[int, Taken]:

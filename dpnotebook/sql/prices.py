@@ -122,10 +122,18 @@ def price(
         delta = threshold_delta(select, share, books)
         certain = certain_clips(select)
         costs = shares(select, share, accountant, certain)
-        for i, (clip, spent) in known_ranges(select, books).items():
-            if not renew or spent * COARSER >= _finding(select, costs, i):
-                certain[i] = clip
-        costs = shares(select, share, accountant, certain) if certain else costs
+        ranges = {
+            i: values
+            for i, values in known_ranges(select, books).items()
+            if not renew or values.units * COARSER >= _finding(select, costs, i)
+        }
+        costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
+        for (
+            i,
+            values,
+        ) in ranges.items():  # an error says nothing of what bounds cut off: the least one had the narrowest
+            bounds, cut = values.suited(select, i, costs, accountant) if renew else (values.bounds, values.cut)
+            certain[i] = Clip(bounds, cut=cut)
         told = known[place] if known else {}
         usable = {
             i: norms

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
+from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
     FIRST,
@@ -42,22 +41,12 @@ from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.unit_means import Choices, UnitMeans, choices_for_means
-from dpnotebook.sql.aggregates.value_range import (
-    FINE,
-    ROUNDS,
-    Answer,
-    located,
-    range_edges,
-    spanned,
-    trimmed,
-    wider,
-    with_margins,
-    with_tails,
-)
+from dpnotebook.sql.aggregates.value_range import ROUNDS
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
+from dpnotebook.sql.value_histogram import ValueHistogram, measured_values
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -216,8 +205,49 @@ def certain_clips(select: PrivateSelect) -> dict[int, Clip]:
     }
 
 
-def known_ranges(select: PrivateSelect, books: Books) -> dict[int, tuple[Clip, int]]:
-    """Return bounds of the values of rows that were found before, and what that cost, by the numbers of the aggregates.
+@dataclass(frozen=True)
+class KnownValues:
+    """Where the values of a column were found to be.
+
+    Parameters
+    ----------
+    bounds, cut
+        What suited the statement that found it, and what these bounds take from its answer.
+    units
+        What it cost, in the accountant's units.
+    histogram, groups
+        From which other bounds can be chosen, and about how many groups of equal size there were; None and NaN in
+        records of before that was kept.
+    """
+
+    bounds: Bounds
+    cut: Taken
+    units: int
+    histogram: ValueHistogram | None = None
+    groups: float = math.nan
+
+    def suited(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> tuple[Bounds, Taken]:
+        """Return the bounds that suit an aggregate, and what they take from its answer.
+
+        Parameters
+        ----------
+        select, index
+            The aggregate.
+        costs, accountant
+            What aggregates may cost, which decides about their noise.
+        """
+        if self.histogram is None:
+            return self.bounds, self.cut
+        levels = [key.levels for key in select.keys]
+        known = all(level is not None for level in levels)
+        groups = math.prod(len(level or ()) for level in levels) if known else self.groups
+        noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, groups)
+        bounds, cut = self.histogram.bounds(select.aggregates[index], noise)
+        return (self.bounds, self.cut) if bounds is None else (bounds, cut)
+
+
+def known_ranges(select: PrivateSelect, books: Books) -> dict[int, KnownValues]:
+    """Return where the values of rows were found to be before, by the numbers of the aggregates.
 
     Parameters
     ----------
@@ -226,7 +256,7 @@ def known_ranges(select: PrivateSelect, books: Books) -> dict[int, tuple[Clip, i
     """
     wanted = [i for i in range(len(select.aggregates)) if has_range(select, i)]
     found = {i: _best_values([_range_key(select, i)], books) for i in wanted}
-    return {i: (Clip(best[0], cut=best[1]), best[2]) for i, best in found.items() if best is not None}
+    return {i: best for i, best in found.items() if best is not None}
 
 
 def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> dict[int, Norms]:
@@ -335,20 +365,21 @@ def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
     return replace(select, contribution=replace(select.contribution, most=1), aggregates=tuple(aggregates))
 
 
-def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bounds, Taken] | None:
-    """Return between which values most rows were found to lie before, and what that takes from an answer at most."""
-    best = _best_values([keys[1] for keys in _all_keys(select, index) if len(keys) > 1], books)
-    return None if best is None else best[:2]
+def known_values(select: PrivateSelect, index: int, books: Books) -> KnownValues | None:
+    """Return between which values most rows were found to lie before, where vectors are centred by these."""
+    return _best_values([keys[1] for keys in _all_keys(select, index) if len(keys) > 1], books)
 
 
-def _best_values(keys: Iterable[str], books: Books) -> tuple[Bounds, Taken, int] | None:
-    """Return the bounds that were found from the least noisy histograms, what they take at most, and what they cost."""
+def _best_values(keys: Iterable[str], books: Books) -> KnownValues | None:
+    """Return what the least noisy histograms told."""
     told = (part for key in keys for part in _recorded(books.records(key), key))
     parts = [part for part in told if part["values"] is not None]
     if not parts:
         return None
     best = max(parts, key=lambda part: int(part["units"]))
-    return tuple(map(Fraction, best["values"])), _cut(best), int(best["units"])
+    low, high = map(Fraction, best["values"])
+    histogram = ValueHistogram.from_json(best["histogram"]) if "histogram" in best else None
+    return KnownValues((low, high), _cut(best), int(best["units"]), histogram, best.get("even_groups", math.nan))
 
 
 def _cut(told: Mapping[str, Any]) -> Taken:
@@ -499,7 +530,6 @@ def measured_profile(
     groups: int,
     even_groups: float,
     run: Run,
-    secret: str,
     draw: Draw,
 ) -> tuple[dict[int, Norms], dict[str, Any]]:
     """Measure what is not known of the profile of a private aggregation.
@@ -517,8 +547,8 @@ def measured_profile(
         The law of the noise.
     groups, even_groups
         How many groups there are, and how many of equal size would have as much noise on their means.
-    run, secret
-        Executes a query in DuckDB's SQL; a secret that is fresh in every query.
+    run
+        Executes a query in DuckDB's SQL.
     draw
         Draws noise of a law and a scale.
 
@@ -541,13 +571,11 @@ def measured_profile(
         values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
             costs = of_values(cost)
-            # A group has a share of the units, and the noise of its own sums.
-            scale = accountant.scale(cost_of(select, shares, i), 1)
-            noise = LONGER * even_groups * math.sqrt(accountant.law.variance(scale))
-            values[i], cut, rounds = _values(select, aggregate, accountant, costs, run, secret, draw, noise)
+            noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
+            histogram, rounds = measured_values(select, aggregate, accountant, costs, run, draw)
+            values[i], cut = histogram.bounds(aggregate, noise)
             spent = costs[0] + costs[1] * (rounds - 1)
-            bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
-            told[profile_keys(select, i)[1]] = {"values": bounds, "units": spent} | _told_cut(cut)
+            told[profile_keys(select, i)[1]] = _told_values(values[i], cut, spent, histogram, even_groups)
             cost -= spent
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
@@ -586,14 +614,13 @@ def measured_ranges(
     accountant: Accountant,
     groups: int,
     run: Run,
-    secret: str,
     draw: Draw,
 ) -> tuple[dict[int, Clip], dict[str, Any]]:
     """Measure between which values rows lie, where each of them counts by itself and nothing is known of that.
 
     Parameters
     ----------
-    select, shares, accountant, groups, run, secret, draw
+    select, shares, accountant, groups, run, draw
         As for `measured_profile`.
 
     Returns
@@ -603,7 +630,7 @@ def measured_ranges(
     """
     found: dict[int, Clip] = {}
     told: dict[str, Any] = {}
-    searched: dict[int, _Located] = {}
+    searched: dict[int, ValueHistogram] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if i in shares.known or not has_range(select, i):
             continue
@@ -611,107 +638,28 @@ def measured_ranges(
         if first not in searched:
             most = math.floor(shares.auto[first] * FIRST)
             costs = most, (shares.auto[first] - most) // ROUNDS
-            searched[first] = _located(select, aggregate, accountant, costs, run, secret, draw)
-        scale = accountant.scale(cost_of(select, shares, i), select.contribution.most)
-        bounds, cut = searched[first].bounds(aggregate, groups * math.sqrt(accountant.law.variance(scale)))
+            searched[first], _ = measured_values(select, aggregate, accountant, costs, run, draw)
+        noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, groups)
+        bounds, cut = searched[first].bounds(aggregate, noise)
         found[i] = Clip(bounds, cut=cut)
-        values = None if bounds is None else [str(bound) for bound in bounds]
-        told[_range_key(select, i)] = {"values": values, "units": shares.auto[first]} | _told_cut(cut)
+        told[_range_key(select, i)] = _told_values(bounds, cut, shares.auto[first], searched[first], groups)
     return found, told
 
 
-@dataclass(frozen=True)
-class _Located:
-    """Where the values of a column were found to be, at finer and finer bins.
-
-    Parameters
-    ----------
-    between
-        What surely holds most of them, with a margin where finer bins told them; None where noise hides them all.
-    edges, counts
-        Bins that are narrow there and wider away from there, and the noisy number of units in each.
-    scale, tail_ratio
-        Standard deviation of the noise on each, and how many times as wide Gaussian noise is that is far out as often.
-    rounds
-        From how many histograms that was found.
-    """
-
-    between: Bounds | None
-    edges: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    scale: float
-    tail_ratio: float
-    rounds: int
-
-    def bounds(self, aggregate: Aggregate, noise: float) -> tuple[Bounds | None, Taken]:
-        """Return bounds that suit an aggregate, and what they take from its answer; see `trimmed`."""
-        if self.between is None:
-            return None, NOT_KNOWN
-        function = function_of(aggregate.kind)
-        if not (function.centres or function.adds):
-            span = spanned(self.counts, self.scale, self.edges, self.tail_ratio)
-            found = None if span is None else (span, NOT_KNOWN)
-        else:
-            of: Answer = "squares" if function.squares else "sums" if function.adds else "means"
-            found = trimmed(self.counts, self.scale, self.edges, noise, of, self.tail_ratio)
-        (low, high), cut = found or (self.between, NOT_KNOWN)
-        if function.adds:
-            low, high = min(low, Fraction(0)), max(high, Fraction(0))
-        if aggregate.integer and not function.centres:
-            low, high = Fraction(math.floor(low)), Fraction(math.ceil(high))
-        return (low, high), cut
+def _noise_of_values(select: PrivateSelect, index: int, cost: int, accountant: Accountant, groups: float) -> float:
+    """Return the noise that bounds of values are chosen for: a group has a share of the units, and its own noise."""
+    l2 = select.contribution.kind == "l2"
+    scale = accountant.scale(cost, 1 if l2 else select.contribution.most)
+    return (LONGER if l2 else 1.0) * groups * math.sqrt(accountant.law.variance(scale))
 
 
-def _values(
-    select: PrivateSelect,
-    aggregate: Aggregate,
-    accountant: Accountant,
-    costs: tuple[int, int],
-    run: Run,
-    secret: str,
-    draw: Draw,
-    noise: float,
-) -> tuple[Bounds | None, Taken, int]:
-    """Return between which values most rows lie, what that takes from an answer, and from how many histograms."""
-    found = _located(select, aggregate, accountant, costs, run, secret, draw)
-    return *found.bounds(aggregate, noise), found.rounds
-
-
-def _located(
-    select: PrivateSelect,
-    aggregate: Aggregate,
-    accountant: Accountant,
-    costs: tuple[int, int],
-    run: Run,
-    secret: str,
-    draw: Draw,
-) -> _Located:
-    """Return where values are, from histograms of which the first costs so much, and so much each of the others.
-
-    These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
-    """
-    first, scale = (histogram_scale(accountant, cost) for cost in costs)
-    spread, ratio = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio
-
-    def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.int64]:
-        edges = None if between is None else tuple(map(float, between))
-        counts = histograms.values(select, aggregate.input or 0, bins, edges, run, secret)
-        return counts + draw(accountant.noise, first if between is None else scale, counts.size)
-
-    bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), first, accountant.noise)
-    if bounds is None:
-        return _Located(None, np.zeros(0), np.zeros(0, dtype=np.int64), spread, ratio, 1)
-    between, whole, rounds, told = wider(bounds), with_tails(bounds), 1, bounds
-    for _ in range(ROUNDS - 1):
-        found, rounds = located(noisy(FINE, between), spread * ratio, between), rounds + 1
-        if found is None:
-            break
-        bounds, finer = found
-        between = told = with_margins(bounds, between)
-        if not finer:
-            break
-    edges = range_edges(bounds, whole)
-    return _Located(told, edges, noisy(edges.size - 1, edges), spread, ratio, rounds + 1)
+def _told_values(
+    bounds: Bounds | None, cut: Taken, units: int, histogram: ValueHistogram, groups: float
+) -> dict[str, Any]:
+    """Return what is recorded of where values are."""
+    values = None if bounds is None else [str(bound) for bound in bounds]
+    told = {"values": values, "units": units} | _told_cut(cut)
+    return told if bounds is None else told | {"histogram": histogram.to_json(), "even_groups": groups}
 
 
 def _key(

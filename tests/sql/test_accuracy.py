@@ -10,7 +10,7 @@ from private_selects import aggregate, fixed_noise, plan, select
 
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, find_bounds
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.noising import noisy, released
@@ -84,7 +84,7 @@ def test_a_length_that_is_found_is_nearly_as_good(table):
     best = min(error(table, count(length, kind="l2")) for length in (54, 64, 76, 91))
     found, draw = [], fixed_noise()
     for _ in range(5):
-        norms, _ = measured_profile(chosen, {}, share, ACCOUNTANT, 50, 50, run, "a key", draw)
+        norms, _ = measured_profile(chosen, {}, share, ACCOUNTANT, 50, 50, run, draw)
         (clip,) = clips(chosen, norms, share, ACCOUNTANT).values()
         found.append(error(table, chosen, {0: clip.bounds}))
     assert np.median(found) < 1.25 * best
@@ -105,6 +105,6 @@ def test_common_defaults_are_far_worse(table):
     run, _ = table
     chosen = count(most=1)
     share = shares(chosen, ACCOUNTANT.total, ACCOUNTANT)
-    found = find_bounds(chosen, share, ACCOUNTANT, lambda one: magnitudes(chosen, one, run, "a key"))
+    found = find_bounds(chosen, share, ACCOUNTANT, lambda one: magnitudes(chosen, one, run), parts=PARTS_OF_UNIT)
     assert error(table, chosen, found) > 10 * error(table, count(76, kind="l2"))
     assert Fraction(0) == found[0][0]

@@ -18,6 +18,7 @@ from dpnotebook.sql.aggregates.bounds import (
     LEAST,
     MOST,
     NEAR,
+    PARTS_OF_UNIT,
     RUNS,
     SURE,
     _level,
@@ -53,6 +54,26 @@ def bounds_of(chosen, values, units, accountant, draw=draw_integers):
     """Return the bounds of the first aggregate."""
     share = Shares((1,), (units,))
     return find_bounds(chosen, share, accountant, lambda one: histogram(values), draw)[0]
+
+
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+def test_units_that_are_counted_in_parts_have_as_much_noise(accountant):
+    """The noise hides as many parts as a unit has, and the same bounds are found of units and of their parts."""
+    chosen, units = select(aggregate("sum", bounds=None)), accountant.units(0.5)
+    scales, values = [], np.full(5_000, 3.0)
+
+    def draw(noise, scale, size):
+        scales.append(scale)
+        return np.zeros(size, dtype=np.int64)
+
+    both = [
+        find_bounds(
+            chosen, Shares((1,), (units,)), accountant, lambda one, p=parts: histogram(values) * p, draw, parts=parts
+        )
+        for parts in (1, PARTS_OF_UNIT)
+    ]
+    assert both[0] == both[1] == {0: (0, 4)}
+    assert scales == [histogram_scale(accountant, units), histogram_scale(accountant, units) * PARTS_OF_UNIT]
 
 
 def test_edges_are_signed_powers_of_two_around_zero():

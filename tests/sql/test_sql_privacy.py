@@ -22,7 +22,13 @@ import dpnotebook as dpn
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
-from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, find_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.bounds import (
+    PARTS_OF_UNIT,
+    STEPS_OF_MEANS,
+    find_bounds,
+    histogram_scale,
+    magnitude_edges,
+)
 from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -257,9 +263,7 @@ def test_norms_are_found_in_noisy_numbers():
     chosen = replace(select(aggregate("count"), kind="l2"), rows="SELECT u, k0, x0 FROM t", tables=("t",))
     given, run = shares(chosen, UNITS, GAUSSIAN), connect(pd.DataFrame({"u": ["a"], "k0": ["g"], "x0": [1.0]}))
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"')
-    found = [
-        measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, "5f" * 16, draw_integers)[0][0] for _ in range(40)
-    ]
+    found = [measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, draw_integers)[0][0] for _ in range(40)]
     counts = np.array([norms.counts for norms in found], dtype=float)
     assert counts.std() == pytest.approx(float(found[0].scale), rel=0.05)
     assert found[0].scale == GAUSSIAN.scale(given.auto[0], 1)
@@ -271,10 +275,7 @@ def test_what_units_have_on_average_is_told_with_noise():
     given = shares(chosen, UNITS, GAUSSIAN)
     run = connect(pd.DataFrame({"u": ["a"], "k0": ["g"], "x0": [1.0]}))
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
-    found = [
-        measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, "5f" * 16, draw_integers)[0][0].means
-        for _ in range(100)
-    ]
+    found = [measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, draw_integers)[0][0].means for _ in range(100)]
     for name, share in zip(("means", "ratios", "squares"), OF_MEANS, strict=True):
         scale = GAUSSIAN.scale(given.auto[0] // BESIDE * share, 1) * STEPS_OF_MEANS
         assert scale == (found[0].scale if name == "means" else found[0].rough)
@@ -297,13 +298,15 @@ def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
         return np.zeros(size, dtype=np.int64)
 
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
-    norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, 3, run, "5f" * 16, draw)
+    norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, 3, run, draw)
     assert set(norms) == set(range(5)) - set(known)
     told = [one.means for one in norms.values() if one.means is not None]
     means = {scale for one in told for scale in (one.scale, one.rough)}
     assert len(told) == sum(kinds[i] in ("average", "variance") for i in norms)
-    # A unit adds up to as many steps to what those of its norm have on average, and one to other histograms.
-    spent = sum((STEPS_OF_MEANS if scale in means else 1) ** 2 / scale**2 for scale in drawn)
+    # A unit adds up to as many steps to what those of its norm have on average, and as many parts, or one, to others.
+    of_norms = {one.scale for one in norms.values()}
+    worth = {scale: STEPS_OF_MEANS if scale in means else 1 if scale in of_norms else PARTS_OF_UNIT for scale in drawn}
+    spent = sum(worth[scale] ** 2 / scale**2 for scale in drawn)
     found = {i: clip.bounds for i, clip in clips(chosen, norms, given, GAUSSIAN).items()}
     assert None not in found.values()
     usual = {
@@ -352,11 +355,11 @@ def test_bounds_of_rows_are_found_for_what_is_given_for_that(accountant, epsilon
         drawn.append(scale)
         return np.zeros(size, dtype=np.int64)
 
-    found, told = measured_ranges(chosen, given, accountant, 3, run, "5f" * 16, draw)
+    found, told = measured_ranges(chosen, given, accountant, 3, run, draw)
     assert set(found) == {0, 1, 2, 3}
     assert all(clip.bounds is not None for clip in found.values())
     assert len(told) == 4
-    spent = UNITS * sum((1 / scale) ** accountant.law.power for scale in drawn)
+    spent = UNITS * sum((PARTS_OF_UNIT / scale) ** accountant.law.power for scale in drawn)
     assert spent <= sum(given.auto)
     assert float(spent / sum(given.auto)) > 0.75  # a round that tells no more is not measured
     assert given.total <= total

@@ -41,6 +41,7 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 LEAST, MOST = -40, 63  # magnitudes are told apart from 2^-40 up to 2^63; smaller ones are zero, larger ones the largest
 
 STEPS_OF_MEANS = 1024  # of 1, in which what units have on average is added up by norm
+PARTS_OF_UNIT = 1 << 20  # in which units are added up by bin, whose rows or groups share them
 SURE = 1e-6  # how likely noise alone may pick bounds, of all bins and runs of them
 RUNS = (1, 2, 3)  # neighbouring bins that are looked at together: what people earn or pay spans several
 # How likely noise may add empty bins to those found: within the reach of these, or at twice it. An eighth of that for
@@ -57,6 +58,11 @@ def magnitude_edges() -> NDArray[np.float64]:
     return np.concatenate([-powers[::-1], powers])
 
 
+def parts_of_unit(select: PrivateSelect) -> int:
+    """Return in how many parts units are added up in histograms that their rows, or groups, share them in."""
+    return 1 if select.single else PARTS_OF_UNIT
+
+
 def find_bounds(
     select: PrivateSelect,
     shares: Shares,
@@ -64,6 +70,7 @@ def find_bounds(
     magnitudes: Callable[[Aggregate], ArrayLike],
     draw: Draw = draw_integers,
     wanted: Collection[int] | None = None,
+    parts: int = 1,
 ) -> dict[int, Bounds | None]:
     """Return the bounds of aggregates that have none, by their numbers; None where they are not found.
 
@@ -82,10 +89,12 @@ def find_bounds(
         Draws noise of a law and a scale.
     wanted
         Numbers of the aggregates; all that need bounds when None.
+    parts
+        Of a unit, that are counted in place of it.
     """
     if wanted is None:
         wanted = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
-    noisy: dict[int, tuple[NDArray[np.int64], Fraction]] = {}
+    noisy: dict[int, tuple[NDArray[np.float64], Fraction]] = {}
     bounds: dict[int, Bounds | None] = {}
     for at, (i, operand) in enumerate(operands(select)):
         if i not in wanted:
@@ -96,14 +105,14 @@ def find_bounds(
             if first == at:
                 exact = np.asarray(magnitudes(operand), dtype=np.int64)
                 scale = histogram_scale(accountant, shares.auto[at])
-                noisy[at] = exact + draw(accountant.noise, scale, exact.size), scale
+                noisy[at] = (exact + draw(accountant.noise, scale * parts, exact.size)) / parts, scale
             mine = _bounds(operand, *noisy[first], accountant.noise)
         before = bounds.get(i, ())
         bounds[i] = None if before is None or mine is None else before + mine
     return bounds
 
 
-def _bounds(aggregate: Aggregate, noisy: NDArray[np.int64], scale: Fraction, noise: Noise) -> Bounds | None:
+def _bounds(aggregate: Aggregate, noisy: NDArray[np.float64], scale: Fraction, noise: Noise) -> Bounds | None:
     """Return bounds that suit what they bound; None where they are not found."""
     function = function_of(aggregate.kind)
     bounds = found(noisy, scale, noise, function.whole(aggregate), around_zero=function.adds)

@@ -1,7 +1,8 @@
 """How large what units add is, in orders of magnitude: the exact histograms that bounds are found from.
 
-Each unit is counted once in a histogram, with one of its groups or rows that is drawn at random: the one with the least
-keyed digest. The bin is written behind the digest, so that the least text of a unit says where it counts.
+Each unit is counted once in a histogram: in parts, of which each of its rows, or groups, adds as many as any other. So
+a unit is in every bin as much as one of its rows that is drawn at random would be on average, without drawing any: what
+a unit adds depends on nothing but its own rows, and comes to one unit at most, added up or squared and added up.
 """
 
 from __future__ import annotations
@@ -12,42 +13,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.sql.aggregates.bounds import magnitude_edges
+from dpnotebook.dialect.attributes import number
+from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, magnitude_edges
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
-from dpnotebook.sql.rewrite.contribution_sampling import digest, group_texts, text_of
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
-DIGEST = 32  # characters of a digest
 
-
-def magnitudes(select: PrivateSelect, aggregate: Aggregate, run: Run, key: str) -> NDArray[np.int64]:
+def magnitudes(select: PrivateSelect, aggregate: Aggregate, run: Run) -> NDArray[np.int64]:
     """Return how many units would add how much to an aggregate, each unit counted once; see `all_magnitudes`."""
-    return all_magnitudes(select, [aggregate], run, key)[aggregate]
+    return all_magnitudes(select, [aggregate], run)[aggregate]
 
 
 def all_magnitudes(
-    select: PrivateSelect, aggregates: Sequence[Aggregate], run: Run, key: str
+    select: PrivateSelect, aggregates: Sequence[Aggregate], run: Run
 ) -> Mapping[Aggregate, NDArray[np.int64]]:
     """Return how many units would add how much to aggregates, each unit counted once for each of them.
 
     Parameters
     ----------
     select, aggregates
-        What is asked. Of a unit with several groups, or rows where rows are bounded or looked at one by one, one that
-        is drawn at random counts (rows that are equal are one row here).
+        What is asked. A unit with several groups, or rows where rows are bounded or looked at one by one, is shared
+        evenly between these.
     run
         Executes a query in DuckDB's SQL and gives its columns, masked where NULL.
-    key
-        A secret, fresh in every query.
 
     Returns
     -------
-    For each aggregate, or column of a pair without bounds, the units in each bin of `bounds.magnitude_edges`, int64.
+    For each aggregate, or column of a pair without bounds, the units in each bin of `bounds.magnitude_edges`, int64, in
+    parts: `bounds.parts_of_unit`.
     """
     bins = magnitude_edges().size - 1
     aggregates = [one for a in aggregates for one in a.operands if one.bounds is None or a.other is None]
@@ -57,8 +55,16 @@ def all_magnitudes(
     for some in (by_row, by_group):
         if not some:
             continue
-        counts |= dict(zip(some, units_by_bin(run(magnitudes_sql(select, some, key)), len(some), bins), strict=True))
+        found = shared_by_bin(select, run(magnitudes_sql(select, some)), len(some), bins)
+        counts |= dict(zip(some, found, strict=True))
     return counts
+
+
+def shared_by_bin(
+    select: PrivateSelect, found: dict[str, NDArray[Any]], histograms: int, bins: int
+) -> list[NDArray[np.int64]]:
+    """Return the histograms that a query of `shared_sql` gave, in parts of units, shape (bins,) each."""
+    return units_by_bin(found, histograms, bins, "v0" if select.single else "v1")
 
 
 def units_by_bin(
@@ -73,21 +79,17 @@ def units_by_bin(
     return counts
 
 
-def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate], key: str) -> str:
-    """Return the query of aggregates that all look at rows, or all at groups: columns `which`, `bin`, `v0`."""
-    parts = Parts(select, key)
+def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate]) -> str:
+    """Return the query of aggregates that all look at rows, or all at groups; see `shared_sql`."""
+    parts = Parts(select, "")
     inputs = {(a.input, function_of(a.kind).of == "values") for a in aggregates if a.input is not None}
     numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
     columns = parts.take(numbers, present)
-    values = [f"v{j}" for j in range(len(aggregates))]
     if _looks_at_rows(select, aggregates[0]):
         parts.keep_listed(columns)
-        sizes = [function_of(a.kind).row_magnitude(a) for a in aggregates]
-        count_one(parts, sizes, [*group_texts(parts), *map(text_of, columns)])
-    else:
-        _add_up(parts, aggregates)
-        count_one(parts, values, group_texts(parts) if parts.keys else None)
-    return counted(parts, len(values))
+        return shared_sql(parts, [function_of(a.kind).row_magnitude(a) for a in aggregates])
+    _add_up(parts, aggregates)
+    return shared_sql(parts, [f"v{j}" for j in range(len(aggregates))])
 
 
 def magnitude_bin(value: str) -> str:
@@ -100,7 +102,7 @@ def counted(parts: Parts, histograms: int, summed: Sequence[str] = ()) -> str:
 
     What units have in further columns, `{name}0`, ..., is added up beside them: `v1`, ...
     """
-    before = parts.hold()
+    before = parts.hold() if histograms > 1 else parts.last
     one = [
         f"SELECT {', '.join([f'{j} AS which', f'bv{j} AS bin', *(f'{name}{j} AS {name}' for name in summed)])} "
         f"FROM {before}"
@@ -112,32 +114,40 @@ def counted(parts: Parts, histograms: int, summed: Sequence[str] = ()) -> str:
     return parts.finished(["CAST(count(*) AS BIGINT) AS v0", *sums], ["which", "bin"], keys=False)
 
 
-def count_one(
-    parts: Parts, values: Sequence[str], texts: Sequence[str] | None, bin_of: Callable[[str], str] = magnitude_bin
-) -> None:
-    """Turn rows into the bins of each unit, `bv0`, ...: of one that is drawn of those with a value, or NULL.
+def shared_sql(parts: Parts, values: Sequence[str], bin_of: Callable[[str], str] = magnitude_bin) -> str:
+    """Return the query of how many units are in each bin: `which`, `bin`, the rows in it, and parts of units as `v1`.
+
+    Where each unit has one row, rows are units, and there is no `v1`.
 
     Parameters
     ----------
+    parts
+        A query of rows, or of units and groups.
     values
-        What each row has for each aggregate.
-    texts
-        What tells the rows of a unit apart; None where it has one row.
+        What each of these has for each histogram, or NULL.
     bin_of
         Gives SQL of the bin of a value.
     """
-    bins = [f"CASE WHEN {value} IS NOT NULL THEN {bin_of(value)} END" for value in values]
-    if parts.select.single or texts is None:
-        parts.add("binned", f"SELECT {', '.join(f'{b} AS bv{j}' for j, b in enumerate(bins))} FROM {parts.last}")
-        return
-    parts.choose("marked", [f"{digest(parts.key, texts)} AS mark", *(f"{b} AS b{j}" for j, b in enumerate(bins))])
-    least = [
-        f"min(CASE WHEN b{j} IS NOT NULL THEN concat(mark, CAST(b{j} AS VARCHAR)) END) AS m{j}"
-        for j in range(len(values))
-    ]
-    parts.add("picked", f"SELECT u, {', '.join(least)} FROM {parts.last} GROUP BY u")
-    found = [f"CAST(substr(m{j}, {DIGEST + 1}) AS BIGINT) AS bv{j}" for j in range(len(values))]
-    parts.add("binned", f"SELECT {', '.join(found)} FROM {parts.last}")
+    bins = [f"CASE WHEN {value} IS NOT NULL THEN {bin_of(value)} END AS bv{j}" for j, value in enumerate(values)]
+    if parts.select.single:
+        parts.add("binned", f"SELECT {', '.join(bins)} FROM {parts.last}")
+        return counted(parts, len(values))
+    parts.add("binned", f"SELECT u, {', '.join(bins)} FROM {parts.last}")
+    every, sizes = parts.hold(), ", ".join(f"count(bv{j}) AS n{j}" for j in range(len(values)))
+    parts.add("sizes", f"SELECT u AS size_u, {sizes} FROM {every} GROUP BY u")
+    shares = ", ".join(f"CASE WHEN n{j} > 0 THEN {_share(f'n{j}')} END AS share{j}" for j in range(len(values)))
+    binned, unit = ", ".join(f"bv{j}" for j in range(len(values))), f"SELECT size_u, {shares} FROM {parts.last}"
+    parts.add(
+        "shared",
+        f"SELECT {binned}, {', '.join(f'share{j}' for j in range(len(values)))} "
+        f"FROM {every} JOIN ({unit}) AS sized ON u = size_u",
+    )
+    return counted(parts, len(values), ["share"])
+
+
+def _share(rows: str) -> str:
+    """Return how many parts of a unit each of its rows has: all of them together are no more than the unit."""
+    return steps.integer(f"floor({number(float(PARTS_OF_UNIT))} / CAST({rows} AS DOUBLE))")
 
 
 def _add_up(parts: Parts, aggregates: Sequence[Aggregate]) -> None:

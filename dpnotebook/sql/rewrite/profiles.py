@@ -1,6 +1,6 @@
 """SQL of the histograms that a table's profile is made of: of norms of units' vectors, and of values between bounds.
 
-Every unit is counted once in each of them: with its norm, or with one of its rows that is drawn at random.
+Every unit is counted once in each of them: with its norm, or shared evenly between its rows.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
-from dpnotebook.sql.rewrite.contribution_sampling import group_texts, text_of
-from dpnotebook.sql.rewrite.magnitudes import count_one, counted, magnitude_bin, units_by_bin
+from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_sql, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -96,10 +95,8 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     return counted(parts, len(wanted), SUMMED if any(centred) else ())
 
 
-def values(
-    select: PrivateSelect, column: int, bins: int, between: tuple[float, ...] | None, run: Run, key: str
-) -> Counts:
-    """Return how many units have a value in which bin, each with one of its rows that is drawn at random.
+def values(select: PrivateSelect, column: int, bins: int, between: tuple[float, ...] | None, run: Run) -> Counts:
+    """Return how many units have a value in which bin, each shared evenly between its rows, in `bounds.parts_of_unit`.
 
     Parameters
     ----------
@@ -112,14 +109,13 @@ def values(
     between
         What bins of equal width lie between, or the edges of all bins; what lies outside is in an end bin. None: those
         of magnitudes.
-    run, key
-        Executes a query, and a secret that is fresh in every query.
+    run
+        Executes a query.
     """
-    parts = Parts(select, key)
+    parts = Parts(select, "")
     columns = parts.take([column], [])
     parts.keep_listed(columns)
-    count_one(parts, [f"y{column}"], [*group_texts(parts), *map(text_of, columns)], _bin_of(bins, between))
-    return units_by_bin(run(counted(parts, 1)), 1, bins)[0]
+    return shared_by_bin(select, run(shared_sql(parts, [f"y{column}"], _bin_of(bins, between))), 1, bins)[0]
 
 
 def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str]:

@@ -1,0 +1,159 @@
+"""Where the values of a column are: a noisy histogram, from which bounds are chosen for the noise of each statement.
+
+It is measured once, and kept with the answer. Bounds that suit much noise are too narrow for little, and the other way
+round; from the histogram they follow anew for every statement, at no cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
+from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit
+from dpnotebook.sql.aggregates.builder import Bounds
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.hidden_tail import Taken
+from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.value_range import (
+    FINE,
+    ROUNDS,
+    Answer,
+    located,
+    range_edges,
+    spanned,
+    trimmed,
+    wider,
+    with_margins,
+    with_tails,
+)
+from dpnotebook.sql.rewrite import profiles as histograms
+from dpnotebook.sql.select import Aggregate, PrivateSelect
+
+Run = Callable[[str], dict[str, NDArray[Any]]]
+
+NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
+
+
+@dataclass(frozen=True)
+class ValueHistogram:
+    """Where the values of a column were found to be, at finer and finer bins.
+
+    Parameters
+    ----------
+    between
+        What surely holds most of them, with a margin where finer bins told them; None where noise hides them all.
+    edges, counts
+        Bins that are narrow there and wider away from there, and the noisy number of units in each, in parts of a unit.
+    parts
+        How many parts a unit has.
+    scale, tail_ratio
+        Standard deviation of the noise in units, and how many times as wide Gaussian noise is that is far out as often.
+    """
+
+    between: Bounds | None
+    edges: tuple[float, ...] = ()
+    counts: tuple[int, ...] = ()
+    parts: int = 1
+    scale: float = math.nan
+    tail_ratio: float = 1.0
+
+    def bounds(self, aggregate: Aggregate, noise: float) -> tuple[Bounds | None, Taken]:
+        """Return bounds that suit an aggregate, and what they take from its answer.
+
+        Parameters
+        ----------
+        aggregate
+            What is asked of the values.
+        noise
+            As for `value_range.trimmed`.
+        """
+        function = function_of(aggregate.kind)
+        of: Answer | None = None
+        if function.centres or function.adds:
+            of = "squares" if function.squares else "sums" if function.adds else "means"
+        steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
+        return _bounds(self, of, aggregate.integer and not function.centres, steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        told = {name: list(getattr(self, name)) for name in ("edges", "counts")}
+        between = None if self.between is None else [str(bound) for bound in self.between]
+        return told | {"between": between, "parts": self.parts, "scale": self.scale, "tail_ratio": self.tail_ratio}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> ValueHistogram:
+        """Return what `to_json` wrote."""
+        between = None if told["between"] is None else (Fraction(told["between"][0]), Fraction(told["between"][1]))
+        edges, counts = tuple(map(float, told["edges"])), tuple(map(int, told["counts"]))
+        return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]))
+
+
+@lru_cache(maxsize=256)
+def _bounds(told: ValueHistogram, of: Answer | None, integer: bool, steps: int) -> tuple[Bounds | None, Taken]:
+    """Return `ValueHistogram.bounds` for an amount of noise, in steps of its logarithm."""
+    if told.between is None:
+        return None, Taken()
+    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    if of is None:
+        span = spanned(counts, told.scale, edges, told.tail_ratio)
+        found = None if span is None else (span, Taken())
+    else:
+        found = trimmed(counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio)
+    (low, high), cut = found or (told.between, Taken())
+    if of == "sums":
+        low, high = min(low, Fraction(0)), max(high, Fraction(0))
+    if integer:
+        low, high = Fraction(math.floor(low)), Fraction(math.ceil(high))
+    return (low, high), cut
+
+
+def measured_values(
+    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, costs: tuple[int, int], run: Run, draw: Draw
+) -> tuple[ValueHistogram, int]:
+    """Return where values are, and from how many histograms that was found.
+
+    These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
+
+    Parameters
+    ----------
+    select, aggregate, accountant
+        What is asked, and the law of the noise.
+    costs
+        Of the first histogram, and of each of the others.
+    run, draw
+        Executes a query in DuckDB's SQL; draws noise of a law and a scale.
+    """
+    first, scale = (histogram_scale(accountant, cost) for cost in costs)
+    spread, ratio, parts = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio, parts_of_unit(select)
+
+    def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.int64]:
+        edges = None if between is None else tuple(map(float, between))
+        counts = histograms.values(select, aggregate.input or 0, bins, edges, run)
+        return counts + draw(accountant.noise, (first if between is None else scale) * parts, counts.size)
+
+    magnitudes = noisy(magnitude_edges().size - 1, None) / parts
+    bounds: Bounds | None = found_magnitudes(magnitudes, first, accountant.noise)
+    if bounds is None:
+        return ValueHistogram(None), 1
+    between, whole, rounds, told = wider(bounds), with_tails(bounds), 1, bounds
+    for _ in range(ROUNDS - 1):
+        found, rounds = located(noisy(FINE, between) / parts, spread * ratio, between), rounds + 1
+        if found is None:
+            break
+        bounds, finer = found
+        between = told = with_margins(bounds, between)
+        if not finer:
+            break
+    edges = range_edges(bounds, whole)
+    counts = noisy(edges.size - 1, edges)
+    places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
+    return ValueHistogram(told, places, numbers, parts, spread, ratio), rounds + 1

@@ -1,0 +1,112 @@
+"""Bounds of values are chosen anew for the noise of each statement, from a histogram that is measured once."""
+
+import json
+import math
+from contextlib import closing
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from private_selects import aggregate
+
+import dpnotebook as dpn
+from dpnotebook.sql.aggregates.value_range import range_edges
+from dpnotebook.sql.value_histogram import ValueHistogram
+
+TAILS = np.random.default_rng(1).lognormal(4, 1.0, 40_000)
+pytestmark = pytest.mark.usefixtures("same_noise")
+
+
+def opened(**budget):
+    session = dpn.Session(dpn.Budget(1000.0, **({"delta": 1e-6} | budget)), ":memory:", confirm="never")
+    session.protect(pd.DataFrame({"x": TAILS}), "t")
+    return session
+
+
+def asked(session, name, epsilon):
+    return session.sql(f"SELECT {name}(x) AS m FROM t", epsilon=epsilon, fresh=True)
+
+
+def error(asked_for, bounds, noise):
+    """Return the root mean squared error with bounds, knowing all rows; noise is that of a sum over bounds 2 apart."""
+    low, high = bounds
+    kept = TAILS.clip(low, high)
+    if asked_for == "SUM":
+        return math.hypot((kept - TAILS).sum(), noise * max(high, -low, 0.0))
+    return math.hypot((kept - TAILS).mean(), noise * (high - low) / 2 / TAILS.size)
+
+
+@pytest.mark.parametrize("kind", ["average", "sum"])
+def test_they_are_near_the_best_in_hindsight_for_any_noise(kind):
+    """From a histogram with hardly any noise, for noise on a sum from 1 to 10,000 times that of a value."""
+    edges = range_edges((Fraction(10), Fraction(120)), (Fraction(0), Fraction(20_000)))
+    counts = np.bincount(
+        (np.searchsorted(edges, TAILS, side="right") - 1).clip(0, edges.size - 2), minlength=edges.size - 1
+    )
+    told = ValueHistogram((Fraction(10), Fraction(120)), tuple(edges), tuple(map(int, counts)), 1, 0.5)
+    wanted, ends, before = "SUM" if kind == "sum" else "AVG", np.quantile(TAILS, np.linspace(0.3, 1, 4_000)), math.inf
+    for noise in np.geomspace(1, 10_000, 9):
+        bounds, cut = told.bounds(aggregate(kind), float(noise))
+        best = min(error(wanted, (0.0, high), noise) for high in ends)
+        assert error(wanted, bounds, noise) < 1.1 * best
+        assert bounds[1] <= before
+        assert cut.known
+        before = bounds[1]
+    assert before < TAILS.max() / 20
+
+
+@pytest.mark.parametrize("budget", [{}, {"delta": 0.0}], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("asked_for", ["AVG", "SUM"])
+def test_they_suit_the_noise_of_a_statement_whatever_found_them(asked_for, budget):
+    """Those of a price 160 times as high would be far off."""
+    with closing(opened(**budget)) as session:
+        asked(session, asked_for, 8.0).run()
+        found = {}
+        for epsilon in (0.05, 8.0):
+            plan = asked(session, asked_for, epsilon).plan
+            assert plan.profiles == ()
+            (clip,) = plan.clips[0].values()
+            low, high = found[epsilon] = tuple(map(float, clip.bounds))
+            noise = plan.std_errors[0] / (high if asked_for == "SUM" else (high - low) / 2 / TAILS.size)
+            if epsilon == 0.05:
+                few = noise
+        assert few > 100 * noise
+        assert error(asked_for, found[8.0], few) > 2 * error(asked_for, found[0.05], few)
+
+
+def test_a_statement_is_clipped_to_what_its_card_says():
+    with closing(opened()) as session:
+        asked(session, "AVG", 20.0).run()
+        query = asked(session, "AVG", 0.1)
+        (clip,) = query.plan.clips[0].values()
+        low, high = map(float, clip.bounds)
+        release = query.run()
+        said = [note for note in release.notes if "values are taken to be between" in note]
+        assert f"{high:,.0f}"[:2] in said[0]
+        wide = [note for note in asked(session, "AVG", 20.0).plan.warnings if "values are taken to be between" in note]
+        assert wide[0].split(";")[0] not in said[0]
+        assert abs(release.value - TAILS.clip(low, high).mean()) < 6 * release.frame["m_upper"][0]
+
+
+def test_an_error_is_planned_with_the_bounds_that_were_found():
+    """It is of the noise alone: bounds that followed the price would cut off nearly all for the least of them."""
+    with closing(opened()) as session:
+        asked(session, "AVG", 20.0).run()
+        told = session.profile().iloc[-1]
+        for most in (0.5, 4.0, 30.0):
+            plan = session.sql("SELECT AVG(x) AS m FROM t", error=most, fresh=True).plan
+            assert 0.98 * most < plan.error <= most
+            (clip,) = plan.clips[0].values()
+            assert tuple(map(float, clip.bounds)) == (told["low"], told["high"])
+
+
+HISTOGRAMS = [
+    ValueHistogram(None, scale=2.0),
+    ValueHistogram((Fraction(1, 3), Fraction(7)), (0.0, 1e-300, 9.5), (2**60 + 1, -5), 2**20, 1 / 3, 1.25),
+]
+
+
+@pytest.mark.parametrize("told", HISTOGRAMS)
+def test_it_is_recorded_exactly(told):
+    assert ValueHistogram.from_json(json.loads(json.dumps(told.to_json()))) == told
