@@ -93,7 +93,7 @@ BY_YEAR = "FROM visits GROUP BY year"
 COUNTED = f"SELECT city, COUNT(*) AS n, ANON_SUM(cost, 0, 1000) AS s {OF}"
 SHARPER = (("epsilon", 2.0),)
 WITHIN_TWO = " WHERE city IN ('Ulm', 'Bonn') GROUP"
-DECLARED = (("cost", dpn.Bins(0, 1000, width=20)), ("age", dpn.Range(0, 99)))
+DECLARED = (("cost", dpn.Bins(0, 400, width=10)), ("age", dpn.Range(0, 99)))
 PLACES = pd.DataFrame({"city": ["Ulm", "Bonn", "Jena", "Trier", "Gera", "Soest"], "region": list("abcabc")})
 BY_CITY = f"SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF}"
 CASES = {
@@ -144,7 +144,9 @@ CASES = {
     ),
     "selected": Case("SELECT city, AVG(cost) AS m FROM visits WHERE sick = 'yes' AND year > 2020 GROUP BY city"),
     "of all": Case("SELECT COUNT(*) AS n, AVG(cost) AS m, COUNT(DISTINCT who) AS u FROM visits"),
-    "correlations": Case(f"SELECT year, CORR(cost, age) AS c {BY_YEAR}", domain=DECLARED, rough=("c",)),
+    "correlations": Case(
+        f"SELECT year, CORR(cost, age) AS c {BY_YEAR}", domain=DECLARED, rough=("c",), accuracy=(("epsilon", 6.0),)
+    ),
     "declared bounds": Case(
         f"SELECT city, SUM(cost) AS s, AVG(cost) AS m, STDDEV(cost) AS d {OF}", domain=DECLARED
     ),
