@@ -164,7 +164,8 @@ CASES = {
     "counts of an error": Case(f"SELECT city, COUNT(*) AS n {OF}", "gaussian", "rows", accuracy=(("error", 60.0),)),
     "means of an error": Case(f"SELECT city, ANON_AVG(cost, 0, 400) AS m {OF}", accuracy=(("error", 20.0),)),
     "without delta": Case(
-        f"SELECT year, COUNT(*) AS n, ANON_SUM(cost, 0, 1000) AS s, AVG(cost) AS m {BY_YEAR}", "laplace", delta=0.0
+        f"SELECT year, COUNT(*) AS n, SUM(age) AS s, AVG(cost) AS m {BY_YEAR}", "laplace", "rows", delta=0.0,
+        domain=(("age", dpn.Range(0, 99)),),
     ),
     "medians without delta": Case(f"SELECT year, MEDIAN(cost) AS q {BY_YEAR}", "laplace", rough=("q",), delta=0.0),
     "deviations without delta": Case(f"SELECT year, STDDEV(age) AS d {BY_YEAR}", "laplace", delta=0.0),
@@ -191,9 +192,9 @@ CASES = {
         accuracy=(("epsilon", 0.5),),
     ),
     "larger groups of what was released": Case(
-        "SELECT year, COUNT(*) AS n FROM visits WHERE city IN ('Ulm', 'Bonn') GROUP BY year", before=(
-            "SELECT city, year, COUNT(*) AS n FROM visits WHERE city IN ('Ulm', 'Bonn') GROUP BY city, year"
-        ), accuracy=(("epsilon", 0.3),),
+        "SELECT year, COUNT(cost) AS n FROM visits WHERE sick IN ('yes', 'no') GROUP BY year",
+        before="SELECT sick, year, COUNT(cost) AS n FROM visits GROUP BY sick, year",
+        accuracy=(("epsilon", 0.3),), domain=(("sick", ["yes", "no"]),),
     ),
     "selected groups of what was released": Case(
         f"SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF} HAVING COUNT(*) > 900 ORDER BY n DESC", before=BY_CITY,
@@ -201,7 +202,19 @@ CASES = {
     ),
 }  # fmt: skip
 AGAIN = [name for name, case in CASES.items() if case.before is not None]
-QUICK = ("counts", "means", "means of units", "means of sampled rows", "variances", "medians", "percentiles", "of all")
+QUICK = (
+    "correlations",
+    "sharper",
+    "a part of what was released",
+    "counts",
+    "means",
+    "means of units",
+    "means of sampled rows",
+    "variances",
+    "medians",
+    "percentiles",
+    "of all",
+)
 QUICK_DERIVED = ("ratios", "shares of the total", "changes", "multiples")
 FORETOLD = ("shares of the total", "changes", "functions")
 ALSO = ("outer", "multiples", "largest of groups", "ratios", "cases", "rows a unit", "larger groups")
@@ -259,6 +272,7 @@ class Study:
         self.earlier = None
         if self.plan.sharper is not None:
             self.earlier = Measuring.from_json(self.session.ledger.get(1).details["selects"][0]["measuring"])
+            self.scales = self.plan.sharper.scales
 
     def _true_quantiles(self):
         """Put quantiles of the binned values in place of those that are moved for noise to tell them from the ends."""
@@ -276,7 +290,7 @@ class Study:
         if self.earlier is None:
             return exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in one.scales], axis=1)
         known = exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in self.earlier.scales], axis=1)
-        return sharpened(self.earlier, known, exact, [block.scale for block in one.blocks], None, random_bytes)
+        return sharpened(self.earlier, known, exact, self.scales, None, random_bytes)
 
     def measures(self, runs):
         """Yield what is measured: its name, what the card says, root mean square errors of groups, and coverage."""
