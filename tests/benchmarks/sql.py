@@ -311,6 +311,8 @@ def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
         "10^6 +- 10": random.uniform(1e6 - 10, 1e6 + 10, rows),
         "negative": -random.gamma(3, 20, rows),
         "lognormal": random.lognormal(4, 1, rows),
+        "bimodal": np.where(random.random(rows) < 0.5, 10.0, 1_000.0),
+        "constant": np.full(rows, 7.0),
     }
     budgets = {"epsilon": dpn.Budget(0.5), "delta": dpn.Budget(0.5, 1e-6)}
     heads = [f"{name}, {how}" for name in budgets for how in ("found", "by hand")]
@@ -318,6 +320,7 @@ def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
     for name, values in columns.items():
         frame = pd.DataFrame({"x": values})
         low, high = np.quantile(values, [0.0005, 0.9995]).round(3)
+        high = max(high, low + 0.001)
         for asked, truth in (("SUM", "sum"), ("AVG", "mean"), ("VAR_POP", "var"), ("MEDIAN", "median")):
             exact = values.var() if truth == "var" else getattr(frame["x"], truth)()
             errors = []

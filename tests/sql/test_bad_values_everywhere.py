@@ -17,7 +17,7 @@ COLUMNS = {
     "equal": ("double", [7.0]),
     "nothing": ("double", [None]),
     "mixed": ("double", [float("nan"), float("inf"), -float("inf"), None, 5.0]),
-    "huge": ("double", [np.finfo(float).max, -np.finfo(float).max]),
+    "huge": ("double", [float(np.finfo(float).max), -float(np.finfo(float).max)]),
     "ends": ("bigint", [LEAST, MOST]),
     "wide": ("numeric", [10**30, -(10**30)]),
 }

@@ -85,7 +85,7 @@ def test_what_noise_hides_is_not_found(column, delta):
 
 
 def test_what_is_cut_off_is_hardly_ever_more_than_is_said():
-    """Of years, whose last bins hold fewer: with Laplace noise one answer in six said 0 where it was the noise twice."""
+    """Of years, whose last bins hold fewer: with Laplace noise one in six answers said 0 where it was twice that."""
     noise, runs, scale = "laplace", 300, Fraction(32)
     law = law_of(noise)
     spread = math.sqrt(law.variance(scale))
