@@ -159,9 +159,15 @@ def profile_keys(select: PrivateSelect, index: int) -> list[str]:
 
 
 def _range_key(select: PrivateSelect, index: int) -> str:
+    return _range_keys(select, index)[0]
+
+
+def _range_keys(select: PrivateSelect, index: int) -> list[str]:
+    """Return by what bounds of the values of rows are found, and by what earlier versions found them."""
     aggregate = select.aggregates[index]
     function = function_of(aggregate.kind)
-    return _key("sums" if function.adds else "values" if function.centres else "range", select, aggregate)
+    part = "sums" if function.adds else "values" if function.centres else "range"
+    return [key(part, select, aggregate) for key in (_key, _written_key)]
 
 
 def norms_told(select: PrivateSelect, index: int, told: Mapping[str, Any]) -> Norms | None:
@@ -174,7 +180,8 @@ def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> dict[int, tup
     """Return between which values rows lie by a recorded profile, by numbers of aggregates; NaN where hidden."""
     found = {}
     for i in range(len(select.aggregates)):
-        if has_range(select, i) and (part := told.get(_range_key(select, i))) is not None:
+        keys = _range_keys(select, i) if has_range(select, i) else []
+        for part in [told[key] for key in keys if key in told][:1]:
             found[i] = (math.nan, math.nan)
             if part["values"] is not None:
                 low, high = map(Fraction, part["values"])
@@ -192,7 +199,7 @@ def _keys(select: PrivateSelect, index: int, key: Callable[[str, PrivateSelect, 
 
 def _all_keys(select: PrivateSelect, index: int) -> tuple[list[str], ...]:
     """Return `profile_keys`, and those that earlier versions had."""
-    return _keys(select, index, _key), _keys(select, index, _earlier_key)
+    return tuple(_keys(select, index, key) for key in (_key, _written_key, _earlier_key))
 
 
 def certain_clips(select: PrivateSelect) -> dict[int, Clip]:
@@ -255,7 +262,7 @@ def known_ranges(select: PrivateSelect, books: Books) -> dict[int, KnownValues]:
         The private aggregation, and the ledger.
     """
     wanted = [i for i in range(len(select.aggregates)) if has_range(select, i)]
-    found = {i: _best_values([_range_key(select, i)], books) for i in wanted}
+    found = {i: _best_values(_range_keys(select, i), books) for i in wanted}
     return {i: best for i, best in found.items() if best is not None}
 
 
@@ -668,12 +675,14 @@ def _key(
     aggregate: Aggregate,
     conditions: Sequence[str] | None = None,
     keys: Sequence[int] | None = None,
+    *,
+    as_written: bool = False,
 ) -> str:
     """Return what a part of a profile is found by: the order of keys, columns and conditions does not matter to it.
 
-    With some of its conditions and keys only, that of more rows and larger groups.
+    With some of its conditions and keys only, that of more rows and larger groups; or of rows as they are written.
     """
-    rows = read_rows(select.rows)
+    rows = read_rows(select.rows, as_written=as_written)
     if rows is None:
         return _earlier_key(part, select, aggregate)
     grouped = part == "norms" or select.selection == "public"
@@ -684,6 +693,11 @@ def _key(
     kept = sorted(rows.conditions if conditions is None else conditions)
     asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=json.dumps)]
     return _digest([part, *asked, _bounds(aggregate), select.groups if grouped else None])
+
+
+def _written_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
+    """Return what versions found a part by that knew rows by their spelling."""
+    return _key(part, select, aggregate, as_written=True)
 
 
 def _earlier_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:

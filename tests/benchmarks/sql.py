@@ -216,13 +216,9 @@ def people(units: int = 100_000, groups: int = 50, draws: int = 3) -> None:
 
     In the last table values go with the number of rows: whoever takes few rows of each answers another question.
     """
-    random = np.random.default_rng()
-    shares = 1 / np.arange(1, groups + 1)
-    rows = np.clip(np.round(random.lognormal(1.8, 1.0, units)), 1, 126).astype(int)
-    unit = np.repeat(np.arange(units), rows)
-    everywhere = random.choice(groups, unit.size, p=shares / shares.sum())
-    home = np.where(random.random(unit.size) < 0.8, everywhere[np.cumsum(rows) - 1][unit], everywhere)
-    values = random.gamma(4, 20, unit.size)
+    frame, random = _people(units, groups), np.random.default_rng()
+    unit, home, values = (frame[name].to_numpy() for name in ("unit", "g", "x"))
+    rows, everywhere = np.bincount(unit), random.permutation(home)
     tables = {
         "groups at random": (everywhere, values),
         "groups of people": (home, values),
@@ -268,6 +264,68 @@ def declared(units: int = 20_000, draws: int = 5) -> None:
             print(f"{name:66}{''.join(f'{error:12,.3g}' for error in errors)}")
 
 
+def _people(units: int, groups: int) -> pd.DataFrame:
+    """Return rows of people who have 1 to 126 each, in groups by Zipf's law, most of them in their own."""
+    random = np.random.default_rng()
+    shares = 1 / np.arange(1, groups + 1)
+    rows = np.clip(np.round(random.lognormal(1.8, 1.0, units)), 1, 126).astype(int)
+    unit = np.repeat(np.arange(units), rows)
+    everywhere = random.choice(groups, unit.size, p=shares / shares.sum())
+    home = np.where(random.random(unit.size) < 0.8, everywhere[np.cumsum(rows) - 1][unit], everywhere)
+    return pd.DataFrame({"unit": unit, "g": home, "x": random.gamma(4, 20, unit.size)})
+
+
+def whatever_max_rows(units: int = 100_000, draws: int = 5) -> None:
+    """Print how wrong plain SQL is at (1, 1e-6) with `max_rows` unset, 130 and 1,000, beside the best clip there is.
+
+    The true maximum is 126. The best clip is as `plain_and_sampled` has it, the aim at most 1.5 times that.
+    """
+    frame, budget = _people(units, GROUPS), dpn.Budget(1.0, 1e-6)
+    by, mosts = frame.groupby("g"), (None, 130, 1_000)
+    wanted = {"COUNT(*)": by.size(), "SUM(x)": by["x"].sum(), "AVG(x)": by["x"].mean()}
+    title = f"root mean squared error, {units:,} people, {GROUPS} groups, (1, 1e-6)"
+    heads = "".join(f"{'max_rows ' + ('unset' if most is None else f'{most:,}'):>16}" for most in mosts)
+    print(f"\n{title:64}{heads}{'best clip':>12}{'times that':>12}")
+    for asked, exact in wanted.items():
+        errors = []
+        for most in mosts:
+            session = dpn.Session(budget, ":memory:", confirm="never")
+            noise = float(session.ledger.accountant.scale(session.ledger.accountant.units(0.999999) * 4 // 5, 1))
+            errors.append(np.sqrt(np.median(_errors(session, frame, "unit", most, asked, exact, None, draws))))
+        line = f"{asked:64}{''.join(f'{error:16,.4g}' for error in errors)}"
+        if asked != "AVG(x)":
+            best = best_norm(frame, None if asked == "COUNT(*)" else "x", noise)
+            line += f"{best:12,.4g}{max(errors) / best:12.2f}"
+        print(line)
+
+
+def five_statements(units: int = 100_000) -> None:
+    """Print what five statements pay that share (1, 1e-6), what finds bounds included, and how wrong they are."""
+    frame = _people(units, GROUPS)
+    by = frame.groupby("g")
+    wanted = {
+        "COUNT(*)": by.size(),
+        "SUM(x)": by["x"].sum(),
+        "AVG(x)": by["x"].mean(),
+        "COUNT(DISTINCT unit)": by["unit"].nunique(),
+        "STDDEV(x)": by["x"].std(),
+    }
+    title = f"five statements share (1, 1e-6), {units:,} people"
+    print(f"\n{title:64}{'of mu^2':>12}{'error':>12}{'said':>12}")
+    with closing(dpn.Session(dpn.Budget(1.0, 1e-6), ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", unit="unit")
+        accountant = session.ledger.accountant
+        total, spent = accountant.units(1.0), 0
+        for asked, exact in wanted.items():
+            epsilon = accountant.epsilon(total // len(wanted)) * (1 - 1e-6)
+            release = session.sql(f"SELECT g, {asked} AS n FROM visits GROUP BY g", epsilon=epsilon).run()
+            found = release.frame.set_index("g")
+            error = float(np.sqrt(((found["n"] - exact.reindex(found.index)) ** 2).mean()))
+            paid, spent = session.ledger.spent - spent, session.ledger.spent
+            print(f"{asked:64}{paid / total:12.1%}{error:12,.4g}{found['n_std_error'].median():12,.4g}")
+        print(f"{'all of them, and what found bounds':64}{spent / total:12.1%}")
+
+
 def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
     """Print how wrong plain statements are at epsilon 0.5 where each row is a person, beside good bounds by hand.
 
@@ -279,6 +337,8 @@ def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
         "10^6 +- 10": random.uniform(1e6 - 10, 1e6 + 10, rows),
         "negative": -random.gamma(3, 20, rows),
         "lognormal": random.lognormal(4, 1, rows),
+        "bimodal": np.where(random.random(rows) < 0.5, 10.0, 1_000.0),
+        "constant": np.full(rows, 7.0),
     }
     budgets = {"epsilon": dpn.Budget(0.5), "delta": dpn.Budget(0.5, 1e-6)}
     heads = [f"{name}, {how}" for name in budgets for how in ("found", "by hand")]
@@ -286,6 +346,7 @@ def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
     for name, values in columns.items():
         frame = pd.DataFrame({"x": values})
         low, high = np.quantile(values, [0.0005, 0.9995]).round(3)
+        high = max(high, low + 0.001)
         for asked, truth in (("SUM", "sum"), ("AVG", "mean"), ("VAR_POP", "var"), ("MEDIAN", "median")):
             exact = values.var() if truth == "var" else getattr(frame["x"], truth)()
             errors = []
@@ -379,6 +440,8 @@ def main() -> None:
     found_bounds()
     people()
     declared()
+    whatever_max_rows()
+    five_statements()
     one_row_each()
     if "all" in sys.argv:
         compare(10**7, 2)

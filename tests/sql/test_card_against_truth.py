@@ -18,9 +18,11 @@ from scipy.stats import binom
 
 import dpnotebook as dpn
 from dpnotebook.privacy.laws import draw_integers
+from dpnotebook.privacy.randomness import random_bytes
 from dpnotebook.session.statement_answers import reveal_statement
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.sharpening import sharpened
 
 CITIES = np.array(["Ulm", "Bonn", "Jena", "Trier", "Gera", "Soest", None], dtype=object)
 SHARES = [0.42, 0.25, 0.15, 0.09, 0.05, 0.02, 0.02]
@@ -49,6 +51,10 @@ def visits(persons=6_000, seed=3):
     })  # fmt: skip
 
 
+def no_noise(law, scale, size):
+    return np.zeros(size, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Case:
     """A statement, how it is bounded, and which of its columns depend on their noise in no way that a card foretells.
@@ -61,15 +67,34 @@ class Case:
         Of the session's noise, and of the statement.
     rough
         Columns whose intervals hold more often than they say: on a grid, or where a quantile is read off bins.
+    before
+        A statement that was asked before, at epsilon 1: what it released answers, or is made sharper.
+    accuracy
+        Of the statement, beside epsilon 1.
+    delta, domain
+        Of the session, and what is declared beside years.
+    one_row
+        Whether each person has one row.
     """
 
     text: str
     law: str = "gaussian"
     contribution: str | None = None
     rough: tuple[str, ...] = ()
+    before: str | None = None
+    accuracy: tuple[tuple[str, float], ...] = (("epsilon", 1.0),)
+    delta: float = 1e-5
+    domain: tuple[tuple[str, object], ...] = ()
+    one_row: bool = False
 
 
 OF = "FROM visits GROUP BY city"
+BY_YEAR = "FROM visits GROUP BY year"
+COUNTED = f"SELECT city, COUNT(*) AS n, ANON_SUM(cost, 0, 1000) AS s {OF}"
+SHARPER = (("epsilon", 2.0),)
+WITHIN_TWO = " WHERE city IN ('Ulm', 'Bonn') GROUP"
+DECLARED = (("cost", dpn.Bins(0, 400, width=10)), ("age", dpn.Range(0, 99)))
+PLACES = pd.DataFrame({"city": ["Ulm", "Bonn", "Jena", "Trier", "Gera", "Soest"], "region": list("abcabc")})
 BY_CITY = f"SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF}"
 CASES = {
     "counts": Case(f"SELECT city, COUNT(*) AS n, COUNT(DISTINCT who) AS u, COUNT(cost) AS c {OF}"),
@@ -119,8 +144,77 @@ CASES = {
     ),
     "selected": Case("SELECT city, AVG(cost) AS m FROM visits WHERE sick = 'yes' AND year > 2020 GROUP BY city"),
     "of all": Case("SELECT COUNT(*) AS n, AVG(cost) AS m, COUNT(DISTINCT who) AS u FROM visits"),
+    "correlations": Case(
+        f"SELECT year, CORR(cost, age) AS c {BY_YEAR}", domain=DECLARED, rough=("c",), accuracy=(("epsilon", 6.0),)
+    ),
+    "declared bounds": Case(
+        f"SELECT city, SUM(cost) AS s, AVG(cost) AS m, STDDEV(cost) AS d {OF}", domain=DECLARED
+    ),
+    "joined with public rows": Case(
+        "SELECT region, COUNT(*) AS n, AVG(cost) AS m FROM visits JOIN places USING (city) GROUP BY region"
+    ),
+    "common table": Case(
+        "WITH old AS (SELECT city, age, cost * 2 AS twice FROM visits WHERE age > 60) "
+        "SELECT city, COUNT(*) AS n, AVG(twice) AS m FROM old GROUP BY city"
+    ),
+    "worked out of rows": Case(
+        f"SELECT city, SUM(CASE WHEN sick = 'yes' THEN age ELSE 0 END) AS s, AVG(age / 10 + year) AS m {OF}",
+        domain=(("age", dpn.Range(0, 99)),),
+    ),
+    "counts of an error": Case(f"SELECT city, COUNT(*) AS n {OF}", "gaussian", "rows", accuracy=(("error", 60.0),)),
+    "means of an error": Case(f"SELECT city, ANON_AVG(cost, 0, 400) AS m {OF}", accuracy=(("error", 20.0),)),
+    "without delta": Case(
+        f"SELECT year, COUNT(*) AS n, SUM(age) AS s, AVG(cost) AS m {BY_YEAR}", "laplace", "rows", delta=0.0,
+        domain=(("age", dpn.Range(0, 99)),),
+    ),
+    "medians without delta": Case(f"SELECT year, MEDIAN(cost) AS q {BY_YEAR}", "laplace", rough=("q",), delta=0.0),
+    "deviations without delta": Case(f"SELECT year, STDDEV(age) AS d {BY_YEAR}", "laplace", delta=0.0),
+    "one row a person": Case(
+        f"SELECT city, COUNT(*) AS n, SUM(cost) AS s, AVG(cost) AS m {OF}", one_row=True
+    ),
+    "one row without delta": Case(
+        f"SELECT year, SUM(cost) AS s, AVG(cost) AS m, VAR_POP(cost) AS v {BY_YEAR}", "laplace", delta=0.0, one_row=True
+    ),
+    "sharper": Case(
+        f"SELECT city, COUNT(*) AS n, ANON_SUM(cost, 0, 1000) AS s, ANON_SUM(cost, 0, 1000) / COUNT(*) AS r {OF}",
+        "gaussian", "rows", before=COUNTED, accuracy=SHARPER,
+    ),
+    "sharper without delta": Case(
+        f"SELECT year, COUNT(*) AS n, ANON_SUM(cost, 0, 1000) AS s {BY_YEAR}", "laplace",
+        before=f"SELECT year, COUNT(*) AS n, ANON_SUM(cost, 0, 1000) AS s {BY_YEAR}", accuracy=SHARPER, delta=0.0,
+    ),
+    "sharper means": Case(
+        f"SELECT city, ANON_AVG(cost, 0, 400) AS m, 2 * ANON_AVG(cost, 0, 400) AS t {OF}", "gaussian", "rows",
+        before=f"SELECT city, ANON_AVG(cost, 0, 400) AS m {OF}", accuracy=SHARPER,
+    ),
+    "a part of what was released": Case(
+        f"SELECT city, COUNT(*) AS n, SUM(cost) / COUNT(*) AS r {OF.replace(' GROUP', WITHIN_TWO)}", before=BY_CITY,
+        accuracy=(("epsilon", 0.5),),
+    ),
+    "larger groups of what was released": Case(
+        "SELECT year, COUNT(cost) AS n FROM visits WHERE sick IN ('yes', 'no') GROUP BY year",
+        before="SELECT sick, year, COUNT(cost) AS n FROM visits GROUP BY sick, year",
+        accuracy=(("epsilon", 0.3),), domain=(("sick", ["yes", "no"]),),
+    ),
+    "selected groups of what was released": Case(
+        f"SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF} HAVING COUNT(*) > 900 ORDER BY n DESC", before=BY_CITY,
+        accuracy=(("epsilon", 0.5),),
+    ),
 }  # fmt: skip
-QUICK = ("counts", "means", "means of units", "means of sampled rows", "variances", "medians", "percentiles", "of all")
+AGAIN = [name for name, case in CASES.items() if case.before is not None]
+QUICK = (
+    "correlations",
+    "sharper",
+    "a part of what was released",
+    "counts",
+    "means",
+    "means of units",
+    "means of sampled rows",
+    "variances",
+    "medians",
+    "percentiles",
+    "of all",
+)
 QUICK_DERIVED = ("ratios", "shares of the total", "changes", "multiples")
 FORETOLD = ("shares of the total", "changes", "functions")
 ALSO = ("outer", "multiples", "largest of groups", "ratios", "cases", "rows a unit", "larger groups")
@@ -142,29 +236,61 @@ class Study:
 
     def __init__(self, case, frame, epsilon=1.0):
         self.case = case
-        budget = dpn.Budget(1e4, 1e-5, noise=case.law)
+        budget = dpn.Budget(1e4, case.delta, noise=case.law)
         self.session = dpn.Session(budget, ":memory:", confirm="never")
-        self.session.protect(frame, "visits", unit="who", max_rows=MOST, domain={"year": YEARS})
-        ask = partial(self.session.sql, case.text, contribution=case.contribution)
-        ask(epsilon=20 * epsilon).run()  # tells sizes of groups and norms of units, as any statement about them does
-        query = ask(epsilon=epsilon, fresh=True)
-        self.plan = query.plan
-        statements = self.session._statements
-        statements.draw = lambda law, scale, size: np.zeros(size, dtype=np.int64)
-        self.truth = query.run().frame
+        if case.one_row:
+            frame = frame.drop_duplicates("who")
+        domain = {"year": YEARS, **dict(case.domain)}
+        self.session.protect(frame, "visits", unit="who", max_rows=1 if case.one_row else MOST, domain=domain)
+        self.session.register(PLACES, "places", public=True)
+        ask, statements = partial(self.session.sql, contribution=case.contribution), self.session._statements
+        accuracy = dict(case.accuracy)
+        if case.before is None:  # tells sizes of groups and norms of units, as any statement about them does
+            ask(case.text, epsilon=20 * epsilon).run()
+            self.query = ask(case.text, **{k: v * epsilon if k == "epsilon" else v for k, v in accuracy.items()},
+                             fresh=True)  # fmt: skip
+            self.plan = self.query.plan
+            statements.draw = no_noise
+        else:
+            statements.draw = no_noise
+            ask(case.before, epsilon=1.0).run()
+            self.query = ask(case.text, **accuracy)
+            self.plan = self.query.plan
+            assert self.plan.free or self.plan.sharper is not None
+        self.truth = self.query.run().frame
         statements.draw = None
-        self.record = self.session.ledger.get(len(self.session.ledger.history()))
-        self.statement = query.question
+        history = self.session.ledger.history()
+        self.record = self.session.ledger.get(len(history))
+        self.statement = self.query.question if self.plan.recorded is None else statements.asked_in(self.record)
         self.measured = [Measuring.from_json(one["measuring"]) for one in self.record.details["selects"]]
         self.exact = [
             np.asarray(numbers).reshape(-1, one.measured)
             for one, numbers in zip(self.measured, self.record.answers, strict=True)
         ]
+        if self.case.before is None:
+            self._true_quantiles()
+        self.earlier = None
+        if self.plan.sharper is not None:
+            self.earlier = Measuring.from_json(self.session.ledger.get(1).details["selects"][0]["measuring"])
+            self.scales = self.plan.sharper.scales
+
+    def _true_quantiles(self):
+        """Put quantiles of the binned values in place of those that are moved for noise to tell them from the ends."""
+        for part in self.measured[0].parts if len(self.measured) == 1 else ():
+            aggregate = self.statement.selects[0].aggregates[self.measured[0].parts.index(part)]
+            if part.edges and not part.points and aggregate.name in self.truth:
+                counts = np.concatenate([np.zeros((len(self.exact[0]), 1)), self.cumulative(0, part)], axis=1)
+                self.truth[aggregate.name] = [
+                    np.interp(part.fractions[0] * group[-1], group, part.edges) for group in counts
+                ]
 
     def noisy(self, place, times=1):
         """Return the numbers of one private aggregation with new noise, as often below each other."""
         one, exact = self.measured[place], np.tile(self.exact[place], (times, 1))
-        return exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in one.scales], axis=1)
+        if self.earlier is None:
+            return exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in one.scales], axis=1)
+        known = exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in self.earlier.scales], axis=1)
+        return sharpened(self.earlier, known, exact, self.scales, None, random_bytes)
 
     def measures(self, runs):
         """Yield what is measured: its name, what the card says, root mean square errors of groups, and coverage."""
@@ -179,8 +305,8 @@ class Study:
                     held = np.full(value.shape[1], np.nan)
                 else:
                     held = ((lower <= exact) & (exact <= upper)).mean(axis=0)
-                seen = ~np.isnan(value).any(axis=0)
-                errors = np.sqrt(((value - exact)[:, seen] ** 2).mean(axis=0))
+                seen = np.isnan(value).mean(axis=0) < 0.5  # a quantile of a small group is hidden by some noise
+                errors = np.sqrt(np.nanmean((value - exact)[:, seen] ** 2, axis=0))
                 (said,) = [planned for planned in self.plan.parts if planned.name == aggregate.name]
                 yield aggregate.name, said.std_error, errors, held[seen]
 
@@ -211,8 +337,23 @@ class Study:
     def released(self):
         """Return what is shown with new noise."""
         record = replace(self.record, answers=tuple(map(self.noisy, range(len(self.exact)))))
-        outer = partial(self.session._statements._outer, record.number)
-        return reveal_statement(record, self.statement, 0.95, self.session.ledger.accountant, dict, outer)
+        return self.session._statements.reveal(record, self.query, 0)
+
+    def again(self, runs):
+        """Yield the same as `measures` of a statement that was asked before, of what is shown."""
+        shown, keys = [self.released().frame for _ in range(runs)], list(self.query.run().keys)
+        names = {part.name for part in self.plan.parts}
+        for name in [name for name in self.truth.columns if name in names]:
+            frames = [
+                (frame.set_index(keys) if keys else frame)[[name, f"{name}_lower", f"{name}_upper"]] for frame in shown
+            ]
+            exact = (self.truth.set_index(keys) if keys else self.truth)[name]
+            found = np.stack([frame.reindex(exact.index).to_numpy(dtype=float) for frame in frames])
+            seen = np.isnan(found[:, :, 0]).mean(axis=0) < 0.02
+            errors = np.sqrt(np.nanmean((found[:, :, 0] - exact.to_numpy()) ** 2, axis=0))
+            held = ((found[:, :, 1] <= exact.to_numpy()) & (exact.to_numpy() <= found[:, :, 2])).mean(axis=0)
+            (said,) = [planned for planned in self.plan.parts if planned.name == name]
+            yield name, said.std_error, errors[seen], held[seen]
 
     def derived(self, runs, at_once=False):
         """Return how often the interval of each number held, by column and row; how often all did; and in how many."""
@@ -264,7 +405,7 @@ class Study:
 def check_card(study, runs):
     """Hold what the card said of the worst group against the error that it has."""
     told = []
-    for name, said, errors, held in study.measures(runs):
+    for name, said, errors, held in (study.measures if study.case.before is None else study.again)(runs):
         told.append((name, said, errors.max(), np.nanmin(held, initial=1.0), np.nanmax(held, initial=0.0)))
         slack = 1 + 5 / math.sqrt(2 * runs)  # five standard errors of a root mean square
         assert errors.max() / (WITHIN * slack) < said < errors.max() * WITHIN * slack, told

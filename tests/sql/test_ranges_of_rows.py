@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
+from private_selects import fixed_noise
 
 import dpnotebook as dpn
+from dpnotebook.privacy.laws import law_of
+from dpnotebook.sql.aggregates.value_range import range_edges, trimmed
 
 pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of noisy histograms, and not how they were drawn
 
@@ -78,3 +82,22 @@ def test_what_noise_hides_is_not_found(column, delta):
             release = session.sql(f"SELECT {asked}(x) AS a FROM t", epsilon=0.2).run()
             assert release.frame["a"].isna().all()
             assert "not found" in " ".join(release.notes)
+
+
+def test_what_is_cut_off_is_hardly_ever_more_than_is_said():
+    """Of years, whose last bins hold fewer: with Laplace noise one in six answers said 0 where it was twice that."""
+    noise, runs, scale = "laplace", 300, Fraction(32)
+    law = law_of(noise)
+    spread = math.sqrt(law.variance(scale))
+    values = np.random.default_rng(4).integers(1930, 2021, 5_000).astype(float)
+    edges = range_edges((Fraction(1924), Fraction(2032)), (Fraction(0), Fraction(24_576)))
+    exact = np.histogram(values, edges)[0]
+    more, large = 0, 0
+    for drawn in fixed_noise()(noise, scale, exact.size * runs).reshape(runs, -1):
+        (low, high), taken = trimmed(exact + drawn, spread, edges, 2.0, "means", law.tail_ratio)
+        moved = abs(values.clip(float(low), float(high)).mean() - values.mean())
+        error = float(high - low) / 2 * 2.0 / values.size  # of the noise on the mean
+        large += moved > error
+        more += taken.most < moved - error / 4
+    assert large > runs / 50
+    assert more <= runs / 50

@@ -124,9 +124,18 @@ class OfPairs(Ratio):
         """Return what its answers are counted in."""
         return self.unit(aggregate)
 
-    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> None:
-        """Return None: pairs are fewer than the values of either column."""
-        return
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
+        """Return the noisy numbers of pairs, and their sums."""
+        sums = moments(measuring, part, noisy, _worth(measuring, part)).sums
+        between = () if part.bounds is None else part.bounds
+        return replace(KnownGroups.of(np.maximum(sums[0], 1.0)), pairs=sums, between=between)
+
+    def as_known(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Moments | None:
+        """Return the sums of known pairs, with the noise that is planned; None where they are not known."""
+        _, covariance = weights(measuring, part, _worth(measuring, part))
+        if known.pairs is None or len(known.pairs) < len(covariance) or known.between != part.bounds:
+            return None
+        return Moments(known.pairs[: len(covariance)], covariance)
 
     def values(self, measuring: Measuring) -> str:
         """Return "pairs"."""
@@ -166,7 +175,10 @@ class Covariance(OfPairs):
         return scaled(self.most(part) * sample, value, std_error, lower, upper)
 
     def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
-        """Return those of pairs that vary independently, about means half-way to a bound."""
+        """Return those of known pairs; or of such that vary independently, about means half-way to a bound."""
+        found = self.as_known(measuring, part, known)
+        if found is not None:
+            return self.most(part) * _covariance_error(found)
         return self.most(part) * _usual_error(measuring, part) / known.sizes
 
     def most(self, part: AggregateInput) -> float:
@@ -229,7 +241,10 @@ class Correlation(OfPairs):
         return Estimates(value.clip(lower, upper), std_error, lower, upper)
 
     def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
-        """Return those of pairs that vary independently by a usual spread, about means half-way to a bound."""
+        """Return those of known pairs; or of independent ones of a usual spread, about means half-way to a bound."""
+        found = self.as_known(measuring, part, known)
+        if found is not None:
+            return _correlation_error(found)
         return _usual_error(measuring, part) / USUAL_SPREAD**2 / known.sizes
 
     def most(self, part: AggregateInput) -> float:
@@ -283,6 +298,27 @@ def _covariance(found: Moments, first: Floats, second: Floats) -> Floats:
     """Return the covariance of the noise of two combinations of moments, shape (2, 2, groups)."""
     both = np.stack([first, second])
     return np.asarray(np.einsum("aig,ij,bjg->abg", both, found.covariance, both))
+
+
+def _covariance_error(found: Moments) -> Floats:
+    """Return the standard errors of covariances, in both half-widths, to first order."""
+    n, means, _ = _means(found, 0.0)
+    line = _lines(*means)[0][: len(found.covariance)]
+    number = np.zeros_like(line)
+    number[0] = 1
+    return np.asarray(_spread(found, line - (_quadratic(found, line) / n).clip(-1, 1) * number) / n)
+
+
+def _correlation_error(found: Moments) -> Floats:
+    """Return the standard errors of correlations to first order; 1 where noise hides that a column varies."""
+    _, means, _ = _means(found, 0.0)
+    lines = _lines(*means)
+    c, x, y = (_quadratic(found, line) for line in lines)
+    known = (x > 0) & (y > 0)
+    x, y = np.where(known, x, 1.0), np.where(known, y, 1.0)
+    s, size = np.sqrt(y / x), np.sqrt(x * y)
+    line = (lines[1] * s + lines[2] / s) / 2
+    return np.where(known, np.minimum(_spread(found, lines[0] - (c / size).clip(-1, 1) * line) / size, 1.0), 1.0)
 
 
 def _usual_error(measuring: Measuring, part: AggregateInput) -> float:

@@ -86,6 +86,10 @@ class KnownGroups:
         From where that is known, in words; empty where the owner of the table said it.
     counting
         Which part of the values counts, where units are clipped.
+    pairs
+        Sums over pairs of values as covariances have them, shape (sums, groups); None where these are not known.
+    between
+        The bounds of both values, on which these sums depend.
     """
 
     sizes: Floats
@@ -94,6 +98,8 @@ class KnownGroups:
     units: Floats
     source: str = ""
     counting: float = 1.0
+    pairs: Floats | None = None
+    between: tuple[Fraction, ...] = ()
 
     @classmethod
     def of(cls, sizes: Floats, means: Floats | None = None, variances: Floats | None = None) -> KnownGroups:
@@ -107,14 +113,19 @@ class KnownGroups:
         sizes, values, squares, units = np.array(sums).reshape(-1, 4).T
         sizes = np.maximum(sizes, 1.0)
         means = values / sizes
-        return KnownGroups(sizes, means, np.maximum(squares / sizes - means**2, 0.0), units, self.source, self.counting)
+        variances = np.maximum(squares / sizes - means**2, 0.0)
+        pairs = None
+        if self.pairs is not None:
+            pairs = np.stack([self.pairs[:, list(numbers)].sum(axis=1) for numbers in groups], axis=1)
+        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs)
 
     def at_least(self, size: float) -> KnownGroups:
         """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
         units = np.where(np.isnan(self.units), self.sizes, self.units)
         kept = units >= min(size, float(units.max()))
         sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
-        return KnownGroups(sizes, means, variances, units, self.source, self.counting)
+        pairs = None if self.pairs is None else self.pairs[:, kept]
+        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs)
 
     @property
     def _sums(self) -> tuple[Floats, ...]:

@@ -93,7 +93,7 @@ def taken_from_json(part: str, told: Mapping[str, Any]) -> dict[int, Taken]:
 
 
 def hidden_tail(
-    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float
+    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, *, tails: float = 1.0
 ) -> tuple[Floats, Floats, Floats]:
     """Return how many units each bin behind the last that is found holds: to choose by, on average, and at most.
 
@@ -109,6 +109,8 @@ def hidden_tail(
         The first bin in which units are found, and the one behind the last.
     usual
         How much of the weight the laws have that say no more than the one to choose bounds by.
+    tails
+        How many times as wide Gaussian noise would be that is far out as often.
 
     Returns
     -------
@@ -136,7 +138,20 @@ def hidden_tail(
     )
     may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
     average = (weights * amounts) @ hidden
-    return amounts[middle] * hidden[middle] + SELDOM * may, average, may
+    likely = amounts[middle] * hidden[middle] + SELDOM * may
+    if tails > 1.0 and may.size and end > first:
+        may[0] = max(float(may[0]), _beside(noisy, scale, edges, end))
+    return likely, average, may
+
+
+def _beside(noisy: Floats, scale: float, edges: Floats, end: int) -> float:
+    """Return what the first bin behind the last that is found may hold, whatever the law: laws are fitted to noise.
+
+    Noise with long tails is far out so often that by it a law with nobody there fits best. As densely as in the bin
+    before it units are there at most.
+    """
+    wide = (edges[end + 1] - edges[end]) / (edges[end] - edges[end - 1])
+    return float(min(max(noisy[end], 0.0) + ALLOWED * scale, max(noisy[end - 1], 0.0) * wide))
 
 
 def _allowed(counts: Floats, noisy: Floats, scale: float) -> Floats:

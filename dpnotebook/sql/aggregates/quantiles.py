@@ -45,10 +45,11 @@ NOTICED = 2.5  # standard errors: so many values beyond it make a least or great
 TINY = 1e-300
 TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
 LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
-# Of a usual column, quantiles are read off noisy counts so often, to see how far they are off: 200 tell a standard
-# error to 5%; and for so many values, in errors of a cumulative count. These are close where few values are beyond a
-# high quantile: how far it is moved then, for noise to tell it from the end, first grows and then falls.
-TRIED = 200
+# Of a usual column, quantiles are read off noisy counts so often, to see how far they are off: that tells a standard
+# error to 5%, as half of the draws mirror the others and Laplace noise has longer tails; and for so many values, in
+# errors of a cumulative count. These are close where few values are beyond a high quantile: how far it is moved then,
+# for noise to tell it from the end, first grows and then falls.
+TRIED: dict[Noise, int] = {"gaussian": 200, "laplace": 800}
 SIZES = (*(4.0 * 2.0 ** (k / 2) for k in range(8)), *(4.0**k for k in range(4, 8)))
 FILLED = (0.1, 0.8)  # of the bins, that values of a usual column are in, least and most: anywhere among them
 GOLDEN = 0.618034  # its multiples, without their whole parts, are spread evenly, whatever comes in the order of tries
@@ -266,9 +267,11 @@ def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) ->
     weights, errors = cumulative_weights(strategy), excess_errors(strategy, fraction)
     middle = max(float(np.median(errors)), TINY)
     bins_, scale = len(errors), SCALE
-    drawn = redrawn_noise(noise, scale, TRIED, weights.shape[1], b"ranks") / math.sqrt(law_of(noise).variance(scale))
+    drawn = redrawn_noise(noise, scale, TRIED[noise], weights.shape[1], b"ranks") / math.sqrt(
+        law_of(noise).variance(scale)
+    )
     values = size * middle
-    first, full = _usual_columns(bins_)
+    first, full = _usual_columns(bins_, TRIED[noise])
     counts = values * ((np.arange(1, bins_ + 1) - first[:, None]) / full[:, None]).clip(0.0, 1.0) + drawn @ weights.T
     excess = _rising(counts - fraction * counts[:, -1:], errors)
     places = np.arange(bins_, dtype=float)
@@ -279,11 +282,11 @@ def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) ->
     return np.asarray(np.sort(np.abs(ranks - fraction * values)) / middle)
 
 
-def _usual_columns(bins_: int) -> tuple[Floats, Floats]:
+def _usual_columns(bins_: int, times: int) -> tuple[Floats, Floats]:
     """Return where the values of a usual column begin in each try, and over how many bins they are spread."""
-    tries, (least, most) = np.arange(TRIED, dtype=float), FILLED
+    tries, (least, most) = np.arange(times, dtype=float), FILLED
     full = bins_ * (least + (most - least) * (tries * GOLDEN % 1.0))
-    return np.asarray((bins_ - full) * (tries + 0.5) / TRIED), np.asarray(full)
+    return np.asarray((bins_ - full) * (tries + 0.5) / times), np.asarray(full)
 
 
 def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
@@ -291,7 +294,9 @@ def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Fl
     places = np.interp(np.log(np.maximum(sizes, TINY)), np.log(SIZES), np.arange(len(SIZES)))
     first = np.minimum(places.astype(int), len(SIZES) - 2)
     tried = {one: ranks_off(strategy, fraction, noise, SIZES[one]) for one in {*first.tolist(), *(first + 1).tolist()}}
-    lower, upper = (np.array([tried[one] for one in ends.tolist()]).reshape(-1, TRIED) for ends in (first, first + 1))
+    lower, upper = (
+        np.array([tried[one] for one in ends.tolist()]).reshape(-1, TRIED[noise]) for ends in (first, first + 1)
+    )
     share = (places - first)[:, None]
     return np.asarray((1 - share) * lower + share * upper)
 
@@ -301,7 +306,7 @@ def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> 
     if fraction in (0.0, 1.0):  # these are read off where noise can tell them from nothing, and err as that count does
         return np.ones(sizes.size)
     errors = excess_errors(strategy, fraction)
-    first, full = _usual_columns(len(errors))
+    first, full = _usual_columns(len(errors), TRIED[noise])
     places = (first + full * fraction).astype(int)
     here = math.sqrt(float((errors[places] ** 2).mean()))
     off = _off(strategy, fraction, noise, sizes)
@@ -310,7 +315,7 @@ def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> 
 
 def _half_width(off: Floats, confidence: float, noise: Noise) -> float:
     """Return how far off answers are with a confidence; of one too rare to be tried, as much farther as noise is."""
-    tried = min(confidence, 1 - 10 / TRIED)
+    tried = min(confidence, 1 - 10 / TRIED[noise])
     farther = max(kappa(confidence, noise) / kappa(tried, noise), 1.0)
     return float(np.quantile(off, tried)) * farther
 

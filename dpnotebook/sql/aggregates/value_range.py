@@ -117,7 +117,7 @@ def trimmed(
     if found is None:
         return None
     usual = USUAL_SQUARES if squares else USUAL
-    *finer, heavy = _counts(noisy, scale, edges, *found, usual)
+    *finer, heavy = _counts(noisy, scale, edges, *found, usual, tail_ratio)
     likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
     ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
@@ -195,9 +195,11 @@ def _found(
     return min(first, end - 1), max(end, first + 1)
 
 
-def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> list[Floats]:
+def _counts(
+    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, tails: float
+) -> list[Floats]:
     """Return how many units each bin holds, to choose by, on average and at most: with tails on either side."""
-    above = hidden_tail(noisy, scale, edges, first, end, usual)
-    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual)
+    above = hidden_tail(noisy, scale, edges, first, end, usual, tails=tails)
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual, tails=tails)
     kept = np.maximum(noisy[first:end], 0.0)
     return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]

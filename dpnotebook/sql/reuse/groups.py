@@ -14,7 +14,7 @@ from dpnotebook.sql.prices import StatementBooks
 from dpnotebook.sql.reuse.cover import groups_of
 from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.rows import RowsText, read_rows, wider_keys
-from dpnotebook.sql.select import ContributionKind, PrivateSelect
+from dpnotebook.sql.select import Aggregate, ContributionKind, PrivateSelect
 from dpnotebook.sql.statement_json import keys_from_json, statement_from_json
 
 KINDS: tuple[ContributionKind, ...] = ("l2", "groups", "rows")
@@ -59,8 +59,8 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
     told = list(_counted(select, rows, books))
     found: list[KnownGroups | None] = []
     for aggregate, sized in zip(select.aggregates, wanted, strict=True):
-        column = None if aggregate.input is None else rows.inputs[aggregate.input]
-        fit = [one for one in told if sized and one.column in (column, None)]
+        columns = (None, *dict.fromkeys((_column(aggregate, rows), _column(replace(aggregate, other=None), rows))))
+        fit = [one for one in told if sized and one.column in columns]
         best = max(fit, key=_tells, default=None)
         found.append(
             None if best is None else replace(best.groups, source=f"groups as release #{best.number} has them")
@@ -71,7 +71,14 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
 def _tells(one: _Counted) -> tuple[bool, int, int]:
     """Return how much a release tells: of the column and not of all rows, where its values lie, and how late it is."""
     parts = (one.groups.means, one.groups.variances)
-    return one.column is not None, sum(not np.isnan(part).any() for part in parts), one.number
+    told = 3 * (one.groups.pairs is not None) + sum(not np.isnan(part).any() for part in parts)
+    return one.column is not None, told, one.number
+
+
+def _column(aggregate: Aggregate, rows: RowsText) -> str | None:
+    """Return the SQL of the column whose values an aggregate is of, or of both; None where it is of all rows."""
+    columns = [rows.inputs[one.input] for one in aggregate.operands if one.input is not None]
+    return ", ".join(columns) or None
 
 
 def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:
@@ -97,7 +104,7 @@ def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> It
                 known = function.known(measured, part, noisy) if part.found else None
                 if known is None or (function.sized and released.contribution.kind != select.contribution.kind):
                     continue  # means are of units, or of samples of rows, as these are bounded
-                column = None if aggregate.input is None else others.inputs[aggregate.input]
+                column = _column(aggregate, others)
                 sizes = known.sizes / float(kept.get(str(i), 1.0))  # all values, and not those that counted
                 known = replace(known, sizes=sizes, units=units).together(list(groups.values()))
                 yield _Counted(record.number, column, known)

@@ -1,6 +1,6 @@
 """The SQL of the rows of a private aggregation, taken apart again: what they are of, which they are, and their columns.
 
-Read from the text that the ledger keeps, so that old and new statements are compared by the same thing.
+Read from the text that the ledger keeps, in one spelling, so that old and new statements are compared alike.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
+from dpnotebook.sql.reuse.spelling import all_of, flattened, is_flat
 from dpnotebook.sql.select import PrivateSelect
 
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
@@ -62,13 +63,38 @@ class RowsText:
         return f"SELECT {', '.join(items)}{self.behind}"
 
 
+def read_rows(text: str, *, as_written: bool = False) -> RowsText | None:
+    """Return the rows that the SQL of a private aggregation gives; None where it has another form.
+
+    Parameters
+    ----------
+    text
+        The SQL.
+    as_written
+        Whether it is read without putting it into one spelling first, as earlier versions did.
+    """
+    return _read(text)[as_written]
+
+
 @lru_cache(maxsize=1024)
-def read_rows(text: str) -> RowsText | None:
-    """Return the rows that the SQL of a private aggregation gives; None where it has another form."""
+def _read(text: str) -> tuple[RowsText | None, RowsText | None]:
+    """Return the rows in one spelling, and as they are written."""
     tree = sqlglot.parse_one(text, read=DIALECT)
-    named = {item.alias: item.unalias() for item in tree.selects} if isinstance(tree, exp.Select) else {}
-    if not isinstance(tree, exp.Select) or "u" not in named:
-        return None
+    if not isinstance(tree, exp.Select) or all(item.alias != "u" for item in tree.selects):
+        return None, None
+    if is_flat(tree):
+        written, conditions = _taken_apart(tree)
+    else:
+        flat = flattened(tree)
+        written, _ = _taken_apart(tree)
+        found, conditions = _taken_apart(flat)
+        return replace(found, conditions=_by_text(conditions), before=written.before, behind=written.behind), written
+    return replace(written, conditions=_by_text(conditions)), written
+
+
+def _taken_apart(tree: exp.Select) -> tuple[RowsText, list[exp.Expr]]:
+    """Return the rows of a tree, which is taken apart, as they are written, and their conditions in one spelling."""
+    named = {item.alias: item.unalias() for item in tree.selects}
     keys = [named[name] for name in _numbered(named, "k")]
     inputs = [named[name].sql(DIALECT) for name in _numbered(named, "x")]
     first = exp.alias_(named["u"], "u").sql(DIALECT)
@@ -80,9 +106,9 @@ def read_rows(text: str) -> RowsText | None:
     where = tree.args.get("where")
     tree.set("joins", [join for join in joins if join.this.alias_or_name not in lists])
     tree.set("where", None)
-    return RowsText(
+    rows = RowsText(
         tree.sql(DIALECT),
-        {node.sql(DIALECT): node.copy() for node in _all_of(where.this)} if where is not None else {},
+        {} if where is None else _by_text(_all_of(where.this)),
         tuple(key.copy() for key in keys),
         tuple(_key_text(key.copy(), lists) for key in keys),
         tuple(inputs),
@@ -90,6 +116,11 @@ def read_rows(text: str) -> RowsText | None:
         tuple(before),
         behind,
     )
+    return rows, [] if where is None else all_of(where.this)
+
+
+def _by_text(conditions: Iterable[exp.Expr]) -> dict[str, exp.Expr]:
+    return {node.sql(DIALECT): node.copy() for node in conditions}
 
 
 def literal(node: exp.Expr) -> Literal | None:
@@ -119,18 +150,27 @@ def relation_key(select: PrivateSelect) -> str | None:
     return None if rows is None else _digest(select, rows, rows.conditions)
 
 
+def relation_keys(select: PrivateSelect) -> list[str]:
+    """Return the digest of its rows, and the one that earlier versions recorded, of the very spelling."""
+    both = [read_rows(select.rows), read_rows(select.rows, as_written=True)]
+    return list(dict.fromkeys(_digest(select, rows, rows.conditions) for rows in both if rows is not None))
+
+
 def wider_keys(select: PrivateSelect) -> list[str]:
     """Return the digests of the same rows and of more: those of some of its conditions, all of which must hold.
 
-    Of many conditions only those digests that leave out few.
+    Of many conditions only those digests that leave out few; also by the spelling, as earlier versions recorded them.
     """
-    rows = read_rows(select.rows)
-    if rows is None:
-        return []
-    every = list(rows.conditions)
-    left_out = (len(every) - size for size in range(len(every)) if size <= FEW or len(every) <= MANY)
-    kept = [part for size in left_out for part in itertools.combinations(every, size)]
-    return [_digest(select, rows, part) for part in kept]
+    found: dict[str, None] = {}
+    for as_written in (False, True):
+        rows = read_rows(select.rows, as_written=as_written)
+        if rows is None:
+            continue
+        every = list(rows.conditions)
+        left_out = (len(every) - size for size in range(len(every)) if size <= FEW or len(every) <= MANY)
+        kept = (part for size in left_out for part in itertools.combinations(every, size))
+        found |= dict.fromkeys(_digest(select, rows, part) for part in kept)
+    return list(found)
 
 
 def _digest(select: PrivateSelect, rows: RowsText, conditions: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBook
 from dpnotebook.sql.profile import known_norms, still_suits
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, alone, answers
 from dpnotebook.sql.reuse.outlines import outline
-from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.reuse.rows import relation_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import statement_from_json
@@ -133,8 +133,8 @@ def _adds_up_before(select: PrivateSelect) -> bool:
 
 def _is_refined(select: PrivateSelect, released: AnsweredSelect, books: StatementBooks) -> bool:
     """Return whether a release was made sharper before: what is drawn on the same noise twice is not paid for."""
-    key = relation_key(select)
-    return key is None or any(one.sharpens == released.number for one in books.told(key, outline))
+    keys = relation_keys(select)
+    return not keys or any(one.sharpens == released.number for key in keys for one in books.told(key, outline))
 
 
 def _at_accuracy(
