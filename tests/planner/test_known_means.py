@@ -18,6 +18,8 @@ from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Measure, Question, bounded_value
 from dpnotebook.workload import Identity, Kron
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of it is tested, not how it is drawn
+
 BUDGETS = {"pure": dpn.Budget(20.0), "gaussian": dpn.Budget(20.0, 1e-6)}
 LEVELS = {"sex": ["F", "M"], "city": ["A", "B", "C", "D"]}
 

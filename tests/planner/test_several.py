@@ -9,6 +9,8 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.privacy.laws import law_of
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of it is tested, not how it is drawn
+
 BUDGETS = {"pure": dpn.Budget(1e4), "gaussian": dpn.Budget(1e4, 1e-6)}
 ROWS, CITIES = 6_000, list("ABCDE")
 DOMAIN = {
