@@ -14,8 +14,8 @@ import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.notebook.completion import calls
-from dpnotebook.notebook.extension import MOST_OFFERED
 from dpnotebook.notebook.completion.open_call import unfinished
+from dpnotebook.notebook.extension import MOST_OFFERED
 from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected_rows import ProtectedRows
 
