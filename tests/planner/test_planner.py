@@ -368,3 +368,12 @@ def test_what_does_not_stand_the_whole_test_is_measured(session, monkeypatch):
     release = query.run()
     assert release.paid > 0
     assert release.sources == (release.number,)
+
+
+def test_noise_that_is_hardly_ever_anything_is_no_division_by_zero():
+    """At such an epsilon its variance is below the least floating-point number; the table can be asked on."""
+    with dpn.Session(budget=dpn.Budget(1e5)) as session:
+        frame = pd.DataFrame({"sex": ["F", "M", "F"] * 100})
+        table = session.protect(frame, "t", domain={"sex": ["F", "M"]})
+        assert table.histogram("sex", epsilon=1e4).run().frame["value"].tolist() == [200, 100]
+        assert table.count(where="sex == 'F'", error=1).run().value == pytest.approx(200, abs=30)
