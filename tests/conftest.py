@@ -53,8 +53,17 @@ from dpnotebook.workload import (
     WidthRange,
 )
 
+SAME_CHANCE = os.environ.get("DPNOTEBOOK_SAME_CHANCE") == "1"  # as in CI: what has passed passes again
+
 # Wall clocks say nothing where other processes have the machine.
-settings.register_profile("any clock", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any clock",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=SAME_CHANCE,
+    **({"database": None} if SAME_CHANCE else {}),
+)
 settings.load_profile("any clock")
 
 
@@ -123,12 +132,28 @@ def pytest_collection():
         gc.enable()
 
 
+def _fix_noise(patch):
+    """Let noise, keys of samples, and what generators without a seed draw be those of one stream from its beginning."""
+    drawn, generator = Randomness(bytes(32)).source("tests"), np.random.default_rng
+    patch.setattr("dpnotebook.privacy.randomness.random_bytes", drawn)
+    patch.setattr("dpnotebook.ledger.writing.secrets", SimpleNamespace(token_bytes=drawn))
+    patch.setattr(np.random, "default_rng", lambda seed=None: generator(list(drawn(32)) if seed is None else seed))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """In CI draw the same noise at every run of a test, but where that is what is tested."""
+    if not SAME_CHANCE or item.get_closest_marker("fresh_noise"):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patch:
+        _fix_noise(patch)
+        return (yield)
+
+
 @pytest.fixture
 def same_noise(monkeypatch):
     """Draw the same noise and samples at every run: for tests of what becomes of them, not of how they are drawn."""
-    drawn = Randomness(bytes(32)).source("tests")
-    monkeypatch.setattr("dpnotebook.privacy.randomness.random_bytes", drawn)
-    monkeypatch.setattr("dpnotebook.ledger.writing.secrets", SimpleNamespace(token_bytes=drawn))  # it keys samples
+    _fix_noise(monkeypatch)
 
 
 @pytest.fixture(scope="session")

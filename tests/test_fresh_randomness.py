@@ -15,6 +15,8 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.testing import exact_session
 
+pytestmark = pytest.mark.fresh_noise
+
 CELLS = 60
 BUDGETS = {"pure": dpn.Budget(1000.0), "gaussian": dpn.Budget(1000.0, 1e-6)}
 QUESTIONS = {

@@ -1,4 +1,4 @@
-"""The index from the papers to the code, in dpnotebook/README.md: all that it names exists, no row says nothing."""
+"""The map in dpnotebook/README.md, and its index from the papers: all that they name exists, no row says nothing."""
 
 import ast
 import importlib
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-INDEX = (ROOT / "dpnotebook" / "README.md").read_text().partition("## From the papers to the code")[2]
+MAP, _, INDEX = (ROOT / "dpnotebook" / "README.md").read_text().partition("## From the papers to the code")
 PAPERS = ("Li and Miklau", "McKenna", "Peng", "Wilson")
 
 
@@ -45,6 +45,15 @@ def resolved(dotted):
 @cache
 def functions(path):
     return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+FILES = sorted({name for name in re.findall(r"`([^`\n]+)`", MAP) if re.fullmatch(r"[\w./]+(/|\.py|\.js)", name)})
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_the_map_names_exist(name):
+    path = name.removesuffix("/")
+    assert (ROOT / path).exists() or (ROOT / "tests" / path).exists() or any((ROOT / "dpnotebook").rglob(path))
 
 
 def test_every_paper_has_its_table():

@@ -98,7 +98,9 @@ class TestEveryPartKeepsItsError:
         assert (half_widths(query.run()) <= targets_of(query) * ROUNDED).all()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("noise", "seed"), [*(("laplace", seed) for seed in (0, 2, 5)), *(("gaussian", seed) for seed in (1, 3, 4))]
+)
 def test_random_sessions_keep_every_error(session, seed):
     random = np.random.default_rng(seed)
     people = session.protect(frame_of(2_000, seed), "people", domain=DOMAIN)

@@ -277,6 +277,7 @@ def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -
         return [
             column if label else f"NOT {column}" for label, wanted in zip((False, True), mask, strict=False) if wanted
         ]
+    assert isinstance(attribute, Categories)  # of another kind, a label need not be the value
     levels = [literal(attribute.labels[level]) for level in np.flatnonzero(mask[: attribute.regular])]
     return [f"{column} IN ({', '.join(levels)})"] if levels else []
 
@@ -284,6 +285,7 @@ def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -
 def _is_other(attribute: Attribute, column: str, kind: str) -> str:
     if isinstance(attribute, (Range, Bins, Dates)):
         return f"(NOT {is_null(column, kind)} AND NOT {_within(attribute, column, kind)})"
+    assert isinstance(attribute, Categories)
     levels = ", ".join(literal(label) for label in attribute.labels[: attribute.regular])
     return f"{column} NOT IN ({levels})"
 

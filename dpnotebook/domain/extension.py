@@ -203,9 +203,7 @@ def has_every_value(attribute: Attribute) -> bool:
     """
     if not attribute.nullable or attribute.holds == "boolean":
         return False
-    if isinstance(attribute, Dates):
-        return attribute.clamps or attribute.other_index is not None
-    return not isinstance(attribute, Categories) or attribute.other is not None
+    return isinstance(attribute, Numeric | Times) or attribute.clamps or attribute.other_index is not None
 
 
 def changes(before: Domain, after: Domain) -> str:

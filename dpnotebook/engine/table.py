@@ -28,7 +28,7 @@ from dpnotebook.dialect.attributes import (
 )
 from dpnotebook.dialect.canonical import in_row
 from dpnotebook.dialect.types import OF_THE_DAY, ZONED, check_unit, kind_of
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range, Times
+from dpnotebook.domain import Attribute, Bins, Boolean, Dates, Domain, Range, Times
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.frame_source import FrameSource
@@ -44,6 +44,7 @@ ENCODED = 2**28  # bytes of the levels of all rows that are held at once: 250 mi
 UNTYPED = ('"NULL"', "NULL")  # of a column all of whose values are missing
 TO_DATES = "; make it dates first: frame[{0}] = pd.to_datetime(frame[{0}])"
 TO_TIMES = "; make it times first: frame[{0}] = pd.to_datetime(frame[{0}], format='%H:%M')"
+HELD = {"number": "numbers", "text": "text", "boolean": "booleans", "date": "dates"}  # what columns hold
 AS_DATES = ": declare it as Dates('2023-01-01', '2024-12-31', by='month')"
 
 _engines: weakref.WeakSet[TableEngine] = weakref.WeakSet()
@@ -378,19 +379,12 @@ class TableEngine:
 
 def _checked(name: str, attribute: Attribute, column: EngineColumn) -> EngineColumn:
     """Check that a column holds what is declared, and return how to read it."""
-    holds = _holds(column.kind)
-    wanted = "numbers"
-    if isinstance(attribute, Dates | Times):
-        wanted = "dates"
-        if isinstance(attribute, Times) and column.kind == "DATE":
-            raise DomainError(f"{shorten(name)} holds days, which have no time of day; declare it as Dates(...)")
-    elif isinstance(attribute, Boolean):
-        if holds == "numbers":  # 0 and 1; other numbers are no truth values
-            valid = f"({is_null(column.sql, column.kind)} OR {column.sql} IN (0, 1))"
-            return EngineColumn(f"(CASE {column.sql} WHEN 0 THEN FALSE WHEN 1 THEN TRUE END)", "BOOLEAN", valid)
-        wanted = "booleans"
-    elif isinstance(attribute, Categories):
-        wanted = _level_type(attribute.labels[: attribute.regular])
+    holds, wanted = _holds(column.kind), HELD[attribute.holds]
+    if isinstance(attribute, Times) and column.kind == "DATE":
+        raise DomainError(f"{shorten(name)} holds days, which have no time of day; declare it as Dates(...)")
+    if isinstance(attribute, Boolean) and holds == "numbers":  # 0 and 1; other numbers are no truth values
+        valid = f"({is_null(column.sql, column.kind)} OR {column.sql} IN (0, 1))"
+        return EngineColumn(f"(CASE {column.sql} WHEN 0 THEN FALSE WHEN 1 THEN TRUE END)", "BOOLEAN", valid)
     if holds == "nothing":  # every value is missing
         kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR", "dates": "TIMESTAMP"}[wanted]
         return EngineColumn(f"CAST({column.sql} AS {kind})", kind)
@@ -418,9 +412,3 @@ def _holds(kind: str) -> str:
         return "dates"
     # Of a nested type no more than its head: the rest can hold names that were values.
     return "booleans" if kind == "BOOLEAN" else kind.split("(")[0].split(" ")[0]
-
-
-def _level_type(levels: Sequence[Any]) -> str:
-    if all(isinstance(level, bool) for level in levels):
-        return "booleans"
-    return "text" if all(isinstance(level, str) for level in levels) else "numbers"

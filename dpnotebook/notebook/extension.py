@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from traitlets import TraitError
 
 from dpnotebook.notebook.cards.dots import show_dots
-from dpnotebook.notebook.completion.matcher import IDENTIFIER, make_matcher
+from dpnotebook.notebook.completion import calls
+from dpnotebook.notebook.magics import completion
 from dpnotebook.notebook.magics.magics import DPMagics
 
 NAME = DPMagics.__name__
+IDENTIFIER = "dpnotebook"
+MOST_OFFERED = 200  # of thousands of levels: nobody reads more, and a list of 10,000 takes the browser seconds
 
 _attended: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by shell, what answers its status bar
 
@@ -72,4 +77,24 @@ def _matchers(ip: Any) -> list[Any]:
 
 def _complete(ip: Any) -> None:
     if ip.Completer is not None and not _matchers(ip):
-        ip.Completer.custom_matchers.append(make_matcher(ip))
+        ip.Completer.custom_matchers.append(_matcher_of(ip))
+
+
+def _matcher_of(shell: Any) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    """Return IPython's way to what Tab offers in the cells of a shell."""
+
+    def matcher(context: CompletionContext) -> SimpleMatcherResult:
+        lines = context.full_text.split("\n")
+        before = "\n".join([*lines[: context.cursor_line], lines[context.cursor_line][: context.cursor_position]])
+        scope = dict(getattr(shell, "user_ns", {}))
+        try:
+            fragment, found = completion.offers(before, context.full_text, scope)
+            if not found:
+                fragment, found = calls.offers(before, context.full_text[len(before) :], scope)
+        except Exception:  # IPython would print it: Tab offers nothing instead
+            fragment, found = "", []
+        hits = [SimpleCompletion(text, type=kind) for text, kind in found[:MOST_OFFERED]]
+        return {"completions": hits, "suppress": bool(hits), "matched_fragment": fragment, "ordered": True}
+
+    marked: Callable[[CompletionContext], SimpleMatcherResult] = context_matcher(identifier=IDENTIFIER)(matcher)
+    return marked

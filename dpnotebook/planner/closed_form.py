@@ -521,12 +521,16 @@ class InClosedForm:
 
     def estimates(self) -> tuple[Floats, Floats]:
         """Return the best answers and their variances, each of shape (answers,)."""
+        return self._values, self.variances
+
+    @cached_property
+    def _values(self) -> Floats:
         values = np.zeros(self.count)
         for one in self.found:
             known = np.isfinite(one.variances)
             answers = one.reconstruction.answers(one.source.noisy)
             values[known] += (answers * self.shares(one))[known]
-        return values, self.variances
+        return values
 
     def shares(self, one: Determined) -> Floats:
         """Return what a source counts for in each answer, shape (answers,)."""

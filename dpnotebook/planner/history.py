@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,9 @@ from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summa
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.query.measurement import Measurement
-from dpnotebook.query.question import Summand
+from dpnotebook.query.question import Question, Summand
 
+Found = TypeVar("Found")
 Names = tuple[Summand, tuple[str, ...], bool]
 
 RECENT = 64  # questions from which it is guessed what comes
@@ -136,6 +137,7 @@ class History:
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
+        self._latest_found: tuple[Question, int, Any] | None = None
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
         self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
         self._closed_beside: dict[Summand, tuple[Telling, int, ClosedForm]] = {}
@@ -342,11 +344,12 @@ class History:
         """
         beside = Supposed.of(also).telling(summand)
         self._make_room(beside.attributes)
-        found, position = self._closed.get(summand, (ClosedForm(self.with_ends), 0))
         recorded = self._known(summand)
-        for known in recorded.changed(position):
-            found.put(known)
-        self._closed[summand] = found, recorded.count
+        found, position = self._closed.get(summand) or (ClosedForm(self.with_ends), 0)
+        if not position or position != recorded.count:
+            for known in recorded.changed(position):
+                found.put(known)
+            self._closed[summand] = found, recorded.count
         if beside.items:
             kept = self._closed_beside.get(summand)
             if kept is None or kept[0] is not beside or kept[1] != recorded.count or kept[2].domain is not found.domain:
@@ -355,6 +358,24 @@ class History:
                     together.put(known)
                 kept = self._closed_beside[summand] = beside, recorded.count, together
             return kept[2]
+        return found
+
+    def once(self, question: Question, work: Callable[[], Found]) -> Found:
+        """Return what follows for a question from what was recorded: worked out once for the latest of them.
+
+        Planning it and the look at the answers that a free plan shows ask for the same.
+
+        Parameters
+        ----------
+        question
+            The very object: equal ones may list their answers in other orders.
+        work
+            Works it out.
+        """
+        latest = self._latest_found
+        if latest is None or latest[0] is not question or latest[1] != len(self.items):
+            latest = self._latest_found = question, len(self.items), work()
+        found: Found = latest[2]
         return found
 
     def _told_by(self, ends: Iterable[str], beside: Telling) -> set[str]:

@@ -16,6 +16,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.privacy.laws import Law
 from dpnotebook.query.measurement import Measurement
 
+LEAST_VARIANCE = 1e-200  # of noise that is hardly ever anything: precisions and their products stay finite
 SCALES = 1_024  # of noise whose variances are kept: a long history has few, each many times
 
 
@@ -58,7 +59,7 @@ class Item:
 
 @lru_cache(maxsize=SCALES)
 def _variance(law: Law, scale: Fraction) -> float:
-    return law.count_variance(scale)
+    return max(law.count_variance(scale), LEAST_VARIANCE)
 
 
 def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) -> Item:

@@ -239,6 +239,14 @@ def asked_of(
     over_atoms
         Whether atoms are preferred where both are as good: they say what answers have to do with each other.
     """
+    if not also and not over_atoms:
+        return history.once(question, lambda: _best_form(question, history))
+    return _best_form(question, history, also, over_atoms)
+
+
+def _best_form(
+    question: Question, history: History, also: Sequence[Item] = (), over_atoms: bool = False
+) -> LinearTarget | None:
     found: LinearTarget | None = None
     for form in forms_of(question, history, also):
         one = known_in(form, history, also, over_atoms)

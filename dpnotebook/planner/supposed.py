@@ -77,13 +77,14 @@ class Supposed(Sequence[Item]):
 
     def telling(self, summand: Summand) -> Telling:
         """Return those that say something about sums of a summand, or about counts."""
-        if summand not in self._telling:
-            self._telling[summand] = Telling(
+        found = self._telling.get(summand)
+        if found is None:
+            found = self._telling[summand] = Telling(
                 [seen for item in self._items if (seen := counts_of(item)) is not None]
                 if summand == COUNT
                 else [item for item in self._items if item.measurement.summand == summand]
             )
-        return self._telling[summand]
+        return found
 
     @cached_property
     def scales(self) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, literal
-from dpnotebook.domain import Attribute, Bins, Boolean, Dates, Domain, Range, Times
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.domain.values import Mask
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.predicate import Predicate
@@ -118,6 +118,7 @@ def _ends(name: str, attribute: Range | Bins | Dates, start: int, stop: int) -> 
 def _listed_sql(attribute: Attribute, column: str, regular: Mask, other: bool) -> list[str]:
     if isinstance(attribute, Boolean):
         return [column if level else f"NOT {column}" for level in np.flatnonzero(regular).tolist()]
+    assert isinstance(attribute, Categories)  # of another kind, a label need not be the value
     labels: list[Any] = list(attribute.labels[: attribute.regular])
     if other:
         left_out = [label for label, wanted in zip(labels, regular.tolist(), strict=True) if not wanted]

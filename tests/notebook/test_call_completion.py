@@ -13,8 +13,9 @@ from IPython.core.interactiveshell import InteractiveShell
 import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
-from dpnotebook.notebook.completion import calls, matcher
+from dpnotebook.notebook.completion import calls
 from dpnotebook.notebook.completion.open_call import unfinished
+from dpnotebook.notebook.extension import MOST_OFFERED
 from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected_rows import ProtectedRows
 
@@ -200,7 +201,7 @@ def test_of_ten_thousand_levels_those_that_fit_are_offered(ip, scope):
     session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
     coded = session.protect(pd.DataFrame({"code": levels}), "coded", domain={"code": levels})
     ip.user_ns["coded"] = coded
-    for text, first, count in (("", "code 00000", matcher.MOST_OFFERED), ("code 0123", "code 01230", 10)):
+    for text, first, count in (("", "code 00000", MOST_OFFERED), ("code 0123", "code 01230", 10)):
         line = f"coded.count(where=\"code == '{text}"
         with provisionalcompleter():
             found = [one.text for one in ip.Completer.completions(line, len(line))]

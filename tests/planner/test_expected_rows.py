@@ -7,6 +7,8 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of it is tested, not how it is drawn
+
 N = 20_000
 
 

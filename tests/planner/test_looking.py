@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.plan_json import plan_to_json
 
 BUDGETS = {"pure": dpn.Budget(40.0), "gaussian": dpn.Budget(40.0, 1e-6)}
@@ -83,3 +84,37 @@ def test_plans_do_not_depend_on_what_was_looked_at_nor_on_the_kernel(budget, siz
             # The last digits depend on the order in which a state of least squares was added to.
             assert same.pop("promised", 0) == pytest.approx(one.get("promised", 0), rel=1e-9)
             assert same == {name: value for name, value in one.items() if name != "promised"}
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_what_follows_for_a_free_question_is_worked_out_once(budget, opened, monkeypatch):
+    """To plan it, and to look at the answers that the plan shows."""
+    session = opened(budget.epsilon, budget.delta)
+    session.table("people").histogram(["age", "sex"], epsilon=1.0).run()
+    best_form, asked = marginal_measurement._best_form, []
+
+    def counted(question, *rest):
+        asked.append(question)
+        return best_form(question, *rest)
+
+    monkeypatch.setattr(marginal_measurement, "_best_form", counted)
+    query = session.table("people").count(where="age < 40", error=1e3)
+    assert query.plan.free
+    assert len(asked) == 1
+
+
+def test_a_further_release_is_seen(opened, people):
+    """What was worked out for a question does not stay when more is recorded, for the very same question."""
+    session = opened(1e6)
+    table = session.table("people")
+    question = table.groupby(["sex", "region"]).count(error=1e3).question
+    seen = []
+    for epsilon in (1.0, 2.0, 40.0):
+        table.histogram(["sex", "region"], epsilon=epsilon).run()
+        history = session._questions.histories.of(table._table)
+        seen.append(marginal_measurement.asked_of(question, history))
+        assert marginal_measurement.asked_of(question, history) is seen[-1]
+    assert (seen[0].variances > seen[1].variances).all()
+    assert (seen[1].variances > 1e9 * seen[2].variances).all()
+    exact = people.groupby(["sex", "region"]).size()
+    np.testing.assert_allclose(np.sort(seen[2].estimates()[0]), np.sort(exact.to_numpy()), atol=1e-6)

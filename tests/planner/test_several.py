@@ -9,6 +9,8 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.privacy.laws import law_of
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of it is tested, not how it is drawn
+
 BUDGETS = {"pure": dpn.Budget(1e4), "gaussian": dpn.Budget(1e4, 1e-6)}
 ROWS, CITIES = 6_000, list("ABCDE")
 DOMAIN = {
@@ -130,14 +132,14 @@ def test_intervals_hold_as_often_as_they_say(visits):
     session, rows = visits
     exact = rows.groupby("city")["cost"].agg(["size", "mean", "sum"])
     held = []
-    for _ in range(120):
+    for _ in range(60):
         frame = session.sql(ALL, epsilon=0.3, fresh=True).run().frame
         for name, truth in (("n", "size"), ("mean", "mean"), ("total", "sum")):
             inside = (frame[f"{name}_lower"] <= exact[truth].to_numpy()) & (
                 exact[truth].to_numpy() <= frame[f"{name}_upper"]
             )
             held.append(inside.mean())
-    # 1,800 intervals, three of a group from the same two draws: a standard error of at most 0.9%.
+    # 900 intervals, three of a group from the same two draws: a standard error of at most 1.3%.
     assert 0.92 < np.mean(held) < 0.98
 
 

@@ -19,6 +19,8 @@ from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Measure, Question, Summand, bounded_value
 from dpnotebook.workload import Identity, Kron
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of it is tested, not how it is drawn
+
 BUDGETS = {"pure": dpn.Budget(1e3), "gaussian": dpn.Budget(1e3, 1e-6)}
 ROWS = 10_000
 DOMAIN = {

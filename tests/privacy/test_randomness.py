@@ -17,6 +17,8 @@ from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
 from dpnotebook.privacy.randomness import KEY_BYTES, LazyUniform, Randomness, random_bytes, signs, words
 
+pytestmark = pytest.mark.fresh_noise
+
 
 def test_bytes_are_uniform_and_differ():
     for count in (0, 1, 100, 1 << 20):

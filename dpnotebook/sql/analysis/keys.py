@@ -121,7 +121,8 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
         return None
     kind = relation.columns[column.origin[1]]
     fits = kind in ("integer", "number") if attribute.holds == "number" else kind == attribute.holds
-    return attribute if fits else None
+    levelled = isinstance(attribute, Categories) or type(attribute) in KINDS  # of others SQL groups by values
+    return attribute if fits and levelled else None
 
 
 def _written_out(group: GroupKey) -> Attribute | None:
