@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dpnotebook.domain.attribute import Attribute, Bounded
 from dpnotebook.domain.schema import Domain
 
-MOST_NAMED = 4  # columns
+MOST_NAMED = 6  # columns
 
 
 def left_out(domain: Domain) -> str:
