@@ -286,7 +286,7 @@ class TableEngine:
             return level_number(attribute, column.sql, column.kind)
         return column.sql  # a category is looked up after grouping: there are few groups and many rows
 
-    def _positions(self, axis: Axis, found: NDArray[Any]) -> NDArray[np.signedinteger[Any]]:
+    def _positions(self, axis: Axis, found: NDArray[Any]) -> NDArray[Any]:
         attribute = self.domain[axis.attribute]
         if isinstance(attribute, Dates):
             days = np.ma.asarray(found)

@@ -32,7 +32,8 @@ from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.consistent import nearest_marginals
 from dpnotebook.inference.interactions import without_interaction
 from dpnotebook.inference.marginal_algebra import MarginalAlgebra, as_marginals
-from dpnotebook.inference.nonnegative import Counts, best_total
+from dpnotebook.inference.nonnegative import Counts, best_total, nonnegative
+from dpnotebook.inference.simplex import DENSE_CELLS
 from dpnotebook.privacy.laws import Law
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.residual import opt_residual
@@ -130,10 +131,19 @@ class MeasuredMarginals:
         operator, _ = self.operator()
         return np.concatenate([float(weight) * self.values[subset] for subset, weight in operator.weights])
 
-    def fit(self) -> Counts:
-        """Return the counts of at least 0 that agree with each other and fit what was measured best."""
+    def fit(self, whole: bool = False) -> Counts:
+        """Return the counts of at least 0 that agree with each other and fit what was measured best.
+
+        Parameters
+        ----------
+        whole
+            Whether they are to follow from cells of the whole table, where these are few: that says more of what was
+            measured, and too much of what was not.
+        """
         operator, variance = self.operator()
         noisy = self.noisy()
+        if whole and operator.shape[1] <= DENSE_CELLS:
+            return nonnegative(operator, noisy, noise_std=math.sqrt(variance))
         total = best_total(operator, noisy)
         return Counts(self.sizes, total, nearest_marginals(operator, noisy, total, noise_std=math.sqrt(variance)))
 
@@ -274,7 +284,7 @@ class Rounds:
     def counts(self) -> Counts:
         """The counts that fit what was measured so far."""
         if self._counts is None:
-            self._counts = self.measured.fit()
+            self._counts = self.measured.fit(self.at_once)
         return self._counts
 
     def add(self, operator: Marginals, noisy: Noisy, variance: float) -> None:
@@ -391,7 +401,7 @@ class Rounds:
         values = self._told(self.counts)
         squares = np.zeros(values.size)
         for _ in range(REDRAWS):
-            squares += (self._told(self.measured.redrawn(self.counts, random).fit()) - values) ** 2
+            squares += (self._told(self.measured.redrawn(self.counts, random).fit(self.at_once)) - values) ** 2
         std_errors = np.sqrt(squares / (REDRAWS - 1))
         operator, variance = self.measured.operator()
         algebra = MarginalAlgebra(operator, self.terms)
