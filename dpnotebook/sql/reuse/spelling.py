@@ -10,8 +10,13 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
 
-FLIPPED = {exp.GT: exp.LT, exp.LT: exp.GT, exp.GTE: exp.LTE, exp.LTE: exp.GTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ}
-NEGATED = {exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.EQ: exp.NEQ, exp.NEQ: exp.EQ}
+Comparisons = dict[type[exp.Expr], type[exp.Binary]]
+FLIPPED: Comparisons = {
+    exp.GT: exp.LT, exp.LT: exp.GT, exp.GTE: exp.LTE, exp.LTE: exp.GTE, exp.EQ: exp.EQ, exp.NEQ: exp.NEQ
+}  # fmt: skip
+NEGATED: Comparisons = {
+    exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.EQ: exp.NEQ, exp.NEQ: exp.EQ
+}  # fmt: skip
 PLAIN = {"expressions", "from_", "from", "joins", "where"}  # parts of a SELECT that can be put into another one
 INNER = {"INNER", "CROSS", ""}
 
