@@ -157,7 +157,7 @@ PLANTED = (
     Mutant(
         "units that are counted in parts have the noise of one part",
         "between which values rows lie is told with a millionth of the noise",
-        "sql/profile.py",
+        "sql/value_histogram.py",
         "(first if between is None else scale) * parts",
         "(first if between is None else scale)",
         (
