@@ -24,15 +24,14 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
-    FIRST,
     OF_MEANS,
-    OF_NORMS,
-    OF_VALUES,
     Shares,
     cost_of,
     found_with,
     has_range,
     needs_bounds,
+    of_range,
+    of_values,
     operands,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -41,7 +40,6 @@ from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.unit_means import Choices, UnitMeans, choices_for_means
-from dpnotebook.sql.aggregates.value_range import ROUNDS
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -54,7 +52,6 @@ COARSER = 16  # times as much a histogram may cost before one is measured anew t
 HIDDEN = 4  # the same where noise hid it
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
-FIRST_OF_VALUES = Fraction(1, 5)  # of what finds bounds of means, what the first histogram of values costs
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 CUT = ("cut_about", "cut", "cut_answer")  # in records, the parts of what bounds take from an answer
@@ -608,13 +605,6 @@ def measured_profile(
     return {i: found[of] for i, of in first.items()}, told
 
 
-def of_values(cost: int) -> tuple[int, int]:
-    """Return what the first histogram of values costs, which finds them or not, and what each of the others does."""
-    all_of_them = cost // (OF_VALUES + OF_NORMS) * OF_VALUES
-    first = math.floor(cost * FIRST_OF_VALUES)
-    return first, (all_of_them - first) // ROUNDS
-
-
 def measured_ranges(
     select: PrivateSelect,
     shares: Shares,
@@ -643,8 +633,7 @@ def measured_ranges(
             continue
         first = found_with(select, at, shares.known)
         if first not in searched:
-            most = math.floor(shares.auto[first] * FIRST)
-            costs = most, (shares.auto[first] - most) // ROUNDS
+            costs = of_range(shares.auto[first])
             searched[first], _ = measured_values(select, aggregate, accountant, costs, run, draw)
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, groups)
         bounds, cut = searched[first].bounds(aggregate, noise)

@@ -10,8 +10,9 @@ from private_selects import aggregate, select
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
-from dpnotebook.sql import profile
-from dpnotebook.sql.aggregates.bounds import found, histogram_scale, magnitude_edges
+from dpnotebook.sql import value_histogram
+from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, found, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.budget_split import of_values
 
 COLUMNS = {
     "years": lambda random, people: random.integers(1930, 2021, people),
@@ -47,16 +48,18 @@ def of_sums(values, epsilon, law):
 def of_means(values, epsilon, monkeypatch):
     """Return bounds as a mean finds them, by histograms at finer and finer bins; None where noise hides them."""
 
-    def counted(select, column, bins, edges, run, secret):
+    def counted(select, column, bins, edges, run):
         if edges is None:
-            return histogram(values, magnitude_edges())
-        return histogram(values, np.linspace(*edges, bins + 1) if len(edges) == 2 else np.asarray(edges))
+            return histogram(values, magnitude_edges()) * PARTS_OF_UNIT
+        between = np.linspace(*edges, bins + 1) if len(edges) == 2 else np.asarray(edges)
+        return histogram(values, between) * PARTS_OF_UNIT
 
-    monkeypatch.setattr(profile.histograms, "values", counted)
+    monkeypatch.setattr(value_histogram.histograms, "values", counted)
     accountant = accountant_for(Budget(epsilon, 1e-6))
-    costs, noise = profile.of_values(accountant.units(epsilon) // 2), 10.0 / epsilon
+    costs, noise = of_values(accountant.units(epsilon) // 2), 10.0 / epsilon
     chosen = select(aggregate("average"), kind="l2", selection="all")
-    return profile._values(chosen, chosen.aggregates[0], accountant, costs, None, "", draw_integers, noise)[0]
+    told, _ = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw_integers)
+    return told.bounds(chosen.aggregates[0], noise)[0]
 
 
 def check(runs, most, monkeypatch):

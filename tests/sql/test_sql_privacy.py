@@ -19,15 +19,18 @@ from added_up import connect
 from private_selects import aggregate, pair, plan, select, totals
 
 import dpnotebook as dpn
+from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.bounds import (
     PARTS_OF_UNIT,
     STEPS_OF_MEANS,
+    check_scales,
     find_bounds,
     histogram_scale,
     magnitude_edges,
+    parts_of_unit,
 )
 from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, shares
 from dpnotebook.sql.aggregates.building import measuring
@@ -328,6 +331,49 @@ def test_the_histogram_that_bounds_are_found_in_hides_a_unit(accountant):
     one = replace(case("units", "groups", 1, accountant))
     assert one.blocks[0].scale == scale
     assert tells_apart(one, change, draw_integers) < SIGMAS
+
+
+@pytest.mark.parametrize(
+    ("contribution", "accountant"),
+    [("l2", GAUSSIAN), ("rows", GAUSSIAN), ("rows", LAPLACE), ("groups", GAUSSIAN), ("groups", LAPLACE)],
+)
+@pytest.mark.parametrize("kind", ["count", "sum", "average", "variance"])
+def test_what_is_charged_can_be_drawn(accountant, kind, contribution):
+    """The least cost that is let through gives no histogram a scale above 2^53."""
+    chosen = select(aggregate(kind), kind=contribution, most=1 if contribution == "l2" else 3)
+    chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
+    units = np.arange(300)
+    run = connect(pd.DataFrame({"u": units.astype(str), "k0": (units % 3).astype(str), "x0": units % 50 + 1.0}))
+
+    def fits(cost):
+        try:
+            check_scales(chosen, shares(chosen, cost, accountant), accountant, Fraction(1, 10**6))
+        except (AccuracyError, SQLError):
+            return False
+        return True
+
+    def scales(cost):
+        given, drawn = shares(chosen, cost, accountant), []
+
+        def draw(noise, scale, size):
+            drawn.append(scale)
+            return np.zeros(size, dtype=np.int64)
+
+        if contribution == "l2":
+            measured_profile(chosen, {}, given, accountant, 3, 3, run, draw)
+        elif kind == "count" or contribution == "groups":
+            parts = parts_of_unit(chosen)
+            find_bounds(chosen, given, accountant, lambda one: np.zeros(207, dtype=np.int64), draw, parts=parts)
+        else:
+            measured_ranges(chosen, given, accountant, 3, run, draw)
+        return drawn
+
+    low, high = 1, UNITS
+    while high - low > max(low // 100, 1):
+        middle = math.isqrt(low * high) if high > 4 * low else (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    assert fits(high)
+    assert max(scales(high), default=0) <= 2**53
 
 
 def shown(measured, units_in_each, draw=draw_integers, draws=DRAWS):

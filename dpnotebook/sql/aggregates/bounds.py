@@ -28,7 +28,10 @@ from dpnotebook.sql.aggregates.budget_split import (
     OF_VALUES,
     Shares,
     found_with,
+    has_range,
     needs_bounds,
+    of_range,
+    of_values,
     operands,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -143,10 +146,23 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
     }
     if unknown:
         measuring(select, shares, accountant, delta, unknown)
-    for units in shares.auto:
+    for at, units in enumerate(shares.auto):
         if units:
-            smallest = units // (OF_VALUES + OF_NORMS) // BESIDE
-            checked_scale(histogram_scale(accountant, max(smallest, 1)) * STEPS_OF_MEANS)
+            for cost, parts in _histograms(select, *operands(select)[at], units):
+                checked_scale(histogram_scale(accountant, max(cost, 1)) * parts)
+
+
+def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: int) -> list[tuple[int, int]]:
+    """Return what histograms cost that bounds are found from, and in how many parts each counts what a unit adds."""
+    parts, function = parts_of_unit(select), function_of(operand.kind)
+    if has_range(select, index):
+        return [(cost, parts) for cost in of_range(units)]
+    if select.contribution.kind != "l2":
+        return [(units, parts)]
+    if not function.centres:
+        return [(units, 1)]
+    means = [(units // (OF_VALUES + OF_NORMS) // BESIDE, STEPS_OF_MEANS)]
+    return means + ([(cost, parts) for cost in of_values(units)] if operand.values is None else [])
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

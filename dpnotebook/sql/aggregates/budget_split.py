@@ -27,6 +27,7 @@ OF_VALUES = 4  # histograms of values between which vectors are centred, at fine
 OF_NORMS = 2  # as much as so many of these is for norms then, and what units of each norm have on average
 BESIDE = 12  # parts of that: their means, and what else they have, get so many
 OF_MEANS = (4, 1, 1)
+FIRST_OF_VALUES = Fraction(1, 5)  # of what finds bounds of means, what the first histogram of values costs
 SHARED_LEAST = 100  # units: what finds bounds is half of that at most, and no histogram is for nothing
 
 # Where rows count one by one, the first histogram is of magnitudes, without which nothing is found: it has most of what
@@ -147,6 +148,19 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
 def needs_bounds(select: PrivateSelect, index: int, known: Collection[int] = ()) -> bool:
     """Return whether bounds of an aggregate must be found from the data, unless they are known."""
     return index not in known and any(_is_sought(select, operand) for operand in select.aggregates[index].operands)
+
+
+def of_values(cost: int) -> tuple[int, int]:
+    """Return what the first histogram of values costs, which finds them or not, and what each of the others does."""
+    all_of_them = cost // (OF_VALUES + OF_NORMS) * OF_VALUES
+    first = math.floor(cost * FIRST_OF_VALUES)
+    return first, (all_of_them - first) // (OF_VALUES - 1)
+
+
+def of_range(cost: int) -> tuple[int, int]:
+    """Return the same where rows count one by one, and values are all that is to be found."""
+    first = math.floor(cost * FIRST)
+    return first, (cost - first) // (OF_VALUES - 1)
 
 
 def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:

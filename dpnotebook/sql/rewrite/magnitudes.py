@@ -97,12 +97,13 @@ def magnitude_bin(value: str) -> str:
     return steps.bin_number(value, tuple(magnitude_edges().tolist()))
 
 
-def counted(parts: Parts, histograms: int, summed: Sequence[str] = ()) -> str:
+def counted(parts: Parts, histograms: int, summed: Sequence[str] = (), hold: bool = True) -> str:
     """Return the query that counts the units in each bin of several histograms, `bv0`, ...: `which`, `bin`, `v0`.
 
     What units have in further columns, `{name}0`, ..., is added up beside them: `v1`, ...
+    The part before is held, unless only one histogram reads it and it need not be.
     """
-    before = parts.hold() if histograms > 1 else parts.last
+    before = parts.hold() if hold or histograms > 1 else parts.last
     one = [
         f"SELECT {', '.join([f'{j} AS which', f'bv{j} AS bin', *(f'{name}{j} AS {name}' for name in summed)])} "
         f"FROM {before}"
@@ -142,7 +143,7 @@ def shared_sql(parts: Parts, values: Sequence[str], bin_of: Callable[[str], str]
         f"SELECT {binned}, {', '.join(f'share{j}' for j in range(len(values)))} "
         f"FROM {every} JOIN ({unit}) AS sized ON u = size_u",
     )
-    return counted(parts, len(values), ["share"])
+    return counted(parts, len(values), ["share"], hold=False)
 
 
 def _share(rows: str) -> str:
