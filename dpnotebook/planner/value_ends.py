@@ -75,7 +75,10 @@ def ends_name(summand: Summand, where: Predicate) -> str:
 def summand_of(name: str) -> Summand | None:
     """Return the summand, of both ends, whose attribute has this name; None where the name is of a column."""
     found = NAMED.fullmatch(name)
-    return None if found is None else Summand(found[1], *map(Fraction, found.groups()[1:]), ends=True)
+    if found is None:
+        return None
+    low, high, step = (Fraction(each) for each in found.groups()[1:])
+    return Summand(found[1], low, high, step, ends=True)
 
 
 def at_levels(part: ProductTerm, names: Collection[str], domain: Domain) -> ProductTerm:
@@ -95,7 +98,7 @@ def at_levels(part: ProductTerm, names: Collection[str], domain: Domain) -> Prod
     if place is None or factors is None or part.axes[place].attribute in names:
         return part
     summand = summand_of(part.axes[place].attribute)
-    if summand is None or summand.column not in names:
+    if summand is None or summand.column is None or summand.column not in names:
         return part
     values = summand.of_levels(domain[summand.column])
     if values is None:

@@ -67,6 +67,7 @@ def make_plan():
             "bought": False,
             "combined": False,
             "actions": (),
+            "counted": "",
             "without_reuse": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
             "parts": (),
             "warnings": (),
