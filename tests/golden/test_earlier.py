@@ -5,6 +5,7 @@ from golden.comparison import DIGITS, first_difference
 from golden.everything import ledger_makers
 from golden.files import as_read, read
 
+pytestmark = pytest.mark.fresh_noise  # what is random is fixed by `golden.seam`
 EARLIER = ledger_makers()
 
 

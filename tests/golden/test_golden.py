@@ -8,6 +8,7 @@ from golden.comparison import first_difference
 from golden.everything import SERVERS, ledger_makers, makers
 from golden.files import DATA, as_read, read
 
+pytestmark = pytest.mark.fresh_noise  # what is random is fixed by `golden.seam`
 MAKERS = makers()
 
 

@@ -5,6 +5,8 @@ from golden.comparison import first_difference
 from golden.everything import SERVERS
 from golden.files import as_read, read
 
+pytestmark = pytest.mark.fresh_noise  # what is random is fixed by `golden.seam`
+
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_what_is_sent_to_servers_is_what_it_was(name, request):
