@@ -17,6 +17,7 @@ from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Categories
 from dpnotebook.domain.dates import Dates
+from dpnotebook.domain.left_out import drops_undeclared
 from dpnotebook.domain.numeric import Numeric, Range
 from dpnotebook.domain.schema import Domain
 from dpnotebook.domain.times import Times
@@ -201,9 +202,7 @@ def has_every_value(attribute: Attribute) -> bool:
 
     Truth values may be kept as numbers, of which all but 0 and 1 are none.
     """
-    if not attribute.nullable or attribute.holds == "boolean":
-        return False
-    return isinstance(attribute, Numeric | Times) or attribute.clamps or attribute.other_index is not None
+    return attribute.nullable and attribute.holds != "boolean" and not drops_undeclared(attribute)
 
 
 def changes(before: Domain, after: Domain) -> str:

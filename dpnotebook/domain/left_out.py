@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpnotebook.domain.attribute import Attribute, Bounded
+from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.numeric import Numeric
 from dpnotebook.domain.schema import Domain
+from dpnotebook.domain.times import Times
 
 MOST_NAMED = 6  # columns
 
@@ -27,14 +29,16 @@ def left_out(domain: Domain) -> str:
     ''
     """
     missing = [name for name, attribute in domain.items() if not attribute.nullable]
-    undeclared = [name for name, attribute in domain.items() if _drops_others(attribute)]
+    closed = [name for name, attribute in domain.items() if drops_undeclared(attribute)]
+    undeclared = [name for name in closed if domain[name].holds != "boolean"]  # of which there are but two
     said = [f"with {word} {_named(names)}" for word, names in (("no", missing), ("an undeclared", undeclared)) if names]
     return f"rows {', or '.join(said)}{',' * (len(said) > 1)}" if said else ""
 
 
-def _drops_others(attribute: Attribute) -> bool:
-    """Return whether values that are not declared have no place."""
-    return attribute.other_index is None and not (isinstance(attribute, Bounded) and attribute.clamps)
+def drops_undeclared(attribute: Attribute) -> bool:
+    """Return whether values beside the declared ones have no level, if a column of that kind can hold such."""
+    has_place = attribute.clamps or attribute.other_index is not None
+    return not (isinstance(attribute, Numeric | Times) or has_place)
 
 
 def _named(names: Sequence[str]) -> str:

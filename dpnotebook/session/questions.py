@@ -130,13 +130,14 @@ class Questions:
             check_parts(plan, table)
         if table.adds and (words := adding_words(plan, table)):
             plan = replace(plan, steps=(*plan.steps, words))
-        plan, law = replace(plan, counted=table.counted), self.ledger.accountant.law
+        steps, law = plan.steps, self.ledger.accountant.law
         if query.statement is None:
             closer = closer_in_sql(query.question, table, law)
         else:
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
-            plan = replace(plan, steps=(LINEAR, *plan.steps))
-        return replace(plan, warnings=(*plan.warnings, closer)) if closer and not plan.free else plan
+            steps = (LINEAR, *steps)
+        warnings = (*plan.warnings, closer) if closer and not plan.free else plan.warnings
+        return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:
         """Return what to tell whoever extended the domain of a table."""

@@ -134,24 +134,22 @@ class Statements:
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
         question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
+        planned = None if question is None else Query(session, question, accuracy, fresh, statement=statement)
+        if planned is not None:
+            few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
+            if contribution is not None or few_rows:
+                return planned
         if contribution != "rows" and bounded and any(select.contribution.kind == "l2" for select in statement.selects):
             if contribution is None:
                 other = at_epsilon(analyse(text, self.relations.known, parameters), self.ledger.accountant)[0]
             else:
                 other = with_usual_norms(statement)
-            by_itself = self._norms_or(other, statement, accuracy, fresh)
+            statement = self._norms_or(other, statement, accuracy, fresh)
         elif contribution is None and bounded and not fresh and any(map(draws_few, statement.selects)):
             earlier = at_epsilon(analyse(text, self.relations.known, parameters, "rows"), self.ledger.accountant)[0]
-            by_itself = earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
-        else:
-            by_itself = statement
-        alone = Query(session, self._of_parts(by_itself, tables, parameters), accuracy, fresh)
-        if question is None:
-            return alone
-        planned = Query(session, question, accuracy, fresh, statement=statement)
-        rows = tables[statement.table].contribution_bound
-        chosen = contribution is not None or rows < LEAST_ROWS or not much_closer(alone, planned)
-        return planned if chosen else alone
+            statement = earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
+        by_itself = Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
+        return by_itself if planned is None or much_closer(by_itself, planned) else planned
 
     def _wanted(self, contribution: str | None) -> str | None:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""

@@ -70,12 +70,8 @@ def measuring(
                 part = replace(part, found=False)
             else:
                 sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
-                if clipping and usual:
-                    part = replace(part, sought=None)
-                    usual = usual if rows <= MANY_ROWS else None  # of many that are declared, a few are usual
-                else:
-                    part = replace(part, sought=sought)
-                part = replace(part, bounds=None, usual=usual)
+                shown = None if clipping and rows > MANY_ROWS else usual  # of many that are declared, a few are usual
+                part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=shown)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)
