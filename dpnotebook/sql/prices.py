@@ -128,10 +128,8 @@ def price(
             if not renew or values.units * COARSER >= _finding(select, costs, i)
         }
         costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
-        for (
-            i,
-            values,
-        ) in ranges.items():  # an error says nothing of what bounds cut off: the least one had the narrowest
+        for i, values in ranges.items():
+            # An error says nothing of what bounds cut off: the least one had the narrowest.
             bounds, cut = values.suited(select, i, costs, accountant) if renew else (values.bounds, values.cut)
             certain[i] = Clip(bounds, cut=cut)
         told = known[place] if known else {}

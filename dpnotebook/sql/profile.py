@@ -177,8 +177,10 @@ def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> dict[int, tup
     """Return between which values rows lie by a recorded profile, by numbers of aggregates; NaN where hidden."""
     found = {}
     for i in range(len(select.aggregates)):
-        keys = _range_keys(select, i) if has_range(select, i) else []
-        for part in [told[key] for key in keys if key in told][:1]:
+        if not has_range(select, i):
+            continue
+        part = next((told[key] for key in _range_keys(select, i) if key in told), None)
+        if part is not None:
             found[i] = (math.nan, math.nan)
             if part["values"] is not None:
                 low, high = map(Fraction, part["values"])
