@@ -68,6 +68,7 @@ class Bins(Numeric):
     unit: str | None = field(default=None, compare=False)
     label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "bins"
+    may_be_wide: ClassVar[bool] = True  # what is declared in bins is mostly an amount
 
     def __init__(
         self,

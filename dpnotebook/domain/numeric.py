@@ -15,12 +15,18 @@ from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, numbers, wh
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
 OUTSIDE = ("clamp", "other")
+FEW_LEVELS = 256  # ages, years, scores and hours have no more: who declares these mostly knows where they lie
 
 
 class Numeric(Bounded):
     """A column of numbers with a least and a greatest value; values beyond them are clamped, or counted as other."""
 
     holds = "number"
+
+    @property
+    def may_be_wide(self) -> bool:
+        """Whether it may well be declared far wider than where its values lie: amounts are, ages are not."""
+        return self.regular > FEW_LEVELS
 
     def _ordering(self, op: str, value: Any, name: str) -> Mask:
         if isinstance(value, str | bool):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpnotebook.domain import Bins
+from dpnotebook.domain import Bins, Range
 from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import MANY_ROWS
 
@@ -25,6 +25,7 @@ CLOSER = 2.0  # so many times closer an answer must be to be worth what it does 
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
 SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
 ADDED = {"count", "sum"}
+LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
 
 
 def much_closer(by_itself: Query, planned: Query) -> bool:
@@ -71,6 +72,37 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
         f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
         f"goes by {goes_by}, and is mostly much closer"
     )
+
+
+def closer_inside(question: Question, table: TableSchema, error: float) -> str:
+    """Return that bounds which are found privately make a sum or a mean of an amount closer; empty where they may not.
+
+    Parameters
+    ----------
+    question, table
+        What is asked, and what is public about its table.
+    error
+        Half-width of its intervals: a mean whose noise is nothing beside what values lie between is left alone.
+    """
+    for measure in question.measures:
+        attribute = None if measure.column is None else table.domain[measure.column]
+        if measure.kind not in ("sum", "mean") or not isinstance(attribute, Range | Bins) or not attribute.may_be_wide:
+            continue
+        low, high = attribute.bounds
+        given = measure.summand
+        if (float(given.low), float(given.high)) != (low, high):
+            continue  # narrower ones were given
+        if measure.kind == "mean" and error < LITTLE * (high - low):
+            continue
+        said = f"{low:,} to {high:,} {attribute.unit or ''}".rstrip()
+        found = ", or bounds='auto' (%%dpsql --bounds auto), which finds them privately with a tenth of the price"
+        if any(isinstance(table.domain[key], Bins) for key in question.keys):
+            found = ""  # SQL has no groups of bins
+        return (
+            f"noise is for values of {measure.column} anywhere from {said}. If most lie well inside, narrower bounds "
+            f"make it smaller in proportion: bounds=(low, high) if you know them{found}"
+        )
+    return ""
 
 
 def closer_by_epsilon(accuracy: Accuracy, rows: int, one: str, law: Law) -> str:

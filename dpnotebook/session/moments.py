@@ -307,6 +307,24 @@ class StatementVerbs:
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         return self._stated({self._named(verb): call}, where, given, confidence, fresh)
 
+    def _inside(
+        self,
+        verb: Literal["sum", "mean"],
+        column: str,
+        granularity: float | None,
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        objective: str | None,
+        fresh: bool,
+    ) -> Query:
+        """Return the query of a statement for a sum or a mean whose bounds are found inside those that are declared."""
+        if granularity is not None or objective is not None:
+            told = "granularity" if granularity is not None else "objective"
+            raise DomainError(f"with bounds='auto' {verb} is measured as in SQL, which has no {told}=: leave it out")
+        call = _call(BESIDE[verb], name_sql(self._numbers(verb, column)))
+        return self._stated({self._named(verb): call}, where, given, confidence, fresh, bounds="auto")
+
     def _aggregated(
         self,
         pairs: Sequence[tuple[str | None, str]],
@@ -338,6 +356,7 @@ class StatementVerbs:
         given: Mapping[str, float | str | None],
         confidence: float,
         fresh: bool,
+        bounds: Literal["auto"] | None = None,
     ) -> Query:
         """Return the query of a statement that selects the keys and some aggregates, each under a name."""
         if not isinstance(fresh, bool):
@@ -356,7 +375,7 @@ class StatementVerbs:
         text = f"SELECT {', '.join(listed)} FROM {name_sql(table.name)}"
         text += f" WHERE {said}" * bool(said)
         text += f" GROUP BY {', '.join(keys.values())}" * bool(keys)
-        query = self._session.sql(text, **given, confidence=confidence, fresh=fresh)  # type: ignore[arg-type]
+        query = self._session.sql(text, **given, confidence=confidence, fresh=fresh, bounds=bounds)  # type: ignore[arg-type]
         dates = [name for name in self._keys if isinstance(table.domain[name], Dates)]
         days = tuple(name for name in dates if table.domain[name].other_index is None)
         return replace(query, guard=self._guard, shown=partial(with_days, keys=days) if days else None)

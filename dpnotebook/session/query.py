@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, cast
 
 from dpnotebook.errors import AccuracyError, UnknownVerb, shorten
 from dpnotebook.ledger import Ledger
@@ -66,6 +66,7 @@ class SessionProtocol(Protocol):
         variance: float | None = None,
         confidence: float = 0.95,
         fresh: bool = False,
+        bounds: Literal["auto", "declared"] | None = None,
     ) -> Query:
         """Return a query for a statement."""
 

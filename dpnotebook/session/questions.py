@@ -33,7 +33,7 @@ from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
-from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql
+from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside
 from dpnotebook.session.domains import extended_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
@@ -136,7 +136,8 @@ class Questions:
         else:
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
             steps = (LINEAR, *steps)
-        warnings = (*plan.warnings, closer) if closer and not plan.free else plan.warnings
+        said = [] if plan.free else [closer, closer_inside(query.question, table, plan.error)]
+        warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:

@@ -657,6 +657,7 @@ class Session(ShowsCard):
         parameters: Mapping[str, Any] | None = None,
         fresh: bool = False,
         contribution: Literal["l2", "rows"] | None = None,
+        bounds: Literal["auto", "declared"] | None = None,
     ) -> Query:
         """Return a query for a SQL statement: aggregates over protected tables, and what is worked out from them.
 
@@ -679,6 +680,11 @@ class Session(ShowsCard):
             How what a privacy unit adds is bounded. "l2": all that it adds to all groups together, by one L2 norm,
             which needs a budget with Gaussian noise. "rows": by a sample of at most `max_rows` of its rows. None: by a
             norm where that suits everything that is asked, for it errs least, and by rows elsewhere.
+        bounds
+            To what values of declared columns are clamped, where the statement writes no bounds. "auto": to narrower
+            ones, which are found privately, with a tenth of the price; noise is in proportion to them. "declared": to
+            what is declared. None: to what is declared where the planner answers, and elsewhere to narrower ones of
+            amounts, which are mostly declared far wider than where they lie.
 
         Raises
         ------
@@ -700,7 +706,7 @@ class Session(ShowsCard):
         if not isinstance(fresh, bool):
             raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
         given = {"epsilon": epsilon, "error": error, "variance": variance}
-        return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution)
+        return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution, bounds)
 
     def prefetch(
         self,

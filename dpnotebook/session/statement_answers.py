@@ -39,6 +39,7 @@ from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.reuse.outlines import SHARPER
+from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
@@ -246,7 +247,7 @@ def _measured(
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)
     drawn = noisy(planned, exact, draw, counted)
-    shown = released(_showing(planned, hide), exact, drawn)
+    shown = released(_showing(planned, hide), exact, drawn) & possible_groups(select, exact.keys)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
     if profile:

@@ -22,6 +22,7 @@ from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
 from dpnotebook.session.release import Release
+from dpnotebook.sql.ownership.reader import ValueBounds
 from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Statements:
         parameters: Mapping[str, Any],
         fresh: bool,
         contribution: str | None,
+        bounds: ValueBounds | None = None,
     ) -> Query:
         """Return the query that a statement asks: one for the planner where its columns are declared, else its own.
 
@@ -108,6 +110,9 @@ class Statements:
             As for a query.
         contribution
             "l2" to bound the whole vector of a unit at once, "rows" to sample its rows; None for what suits best.
+        bounds
+            "auto" to find narrower bounds of values than those that are declared, "declared" to clamp to these; None
+            for what suits best.
 
         Raises
         ------
@@ -115,15 +120,18 @@ class Statements:
             If it cannot be answered, or not like this.
         """
         from dpnotebook.sql.analysis.analyse import analyse
-        from dpnotebook.sql.analysis.contributions import draws_few
         from dpnotebook.sql.dry_run import check_outer
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon, conflicting
-        from dpnotebook.sql.profile import with_usual_norms
 
         if contribution not in (None, "l2", "rows"):
             raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
-        statement = analyse(text, self.relations.known, parameters, self._wanted(contribution))
+        if bounds not in (None, "auto", "declared"):
+            raise SQLError(
+                f"bounds= is 'auto', 'declared' or left out, not {shorten(bounds)}; bounds of one's own are written in "
+                "the statement, as in AVG(x, contribution_bounds_per_row => (0, 100))"
+            )
+        statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds)
         check_outer(statement, self.relations.known)
         statement, own = at_epsilon(statement, self.ledger.accountant)
         if own is not None:
@@ -139,17 +147,64 @@ class Statements:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
                 return planned
-        if contribution != "rows" and bounded and any(select.contribution.kind == "l2" for select in statement.selects):
-            if contribution is None:
-                other = at_epsilon(analyse(text, self.relations.known, parameters), self.ledger.accountant)[0]
-            else:
-                other = with_usual_norms(statement)
-            statement = self._norms_or(other, statement, accuracy, fresh)
-        elif contribution is None and bounded and not fresh and any(map(draws_few, statement.selects)):
-            earlier = at_epsilon(analyse(text, self.relations.known, parameters, "rows"), self.ledger.accountant)[0]
-            statement = earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
+
+        def read(wanted: str | None, within: ValueBounds | None) -> Statement:
+            return at_epsilon(analyse(text, self.relations.known, parameters, wanted, within), self.ledger.accountant)[
+                0
+            ]
+
+        wanted = contribution if bounded else "as it is"
+        statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)
+        if bounds is None and any(one.within for select in statement.selects for one in select.aggregates):
+            clamped = read(self._wanted(contribution), "declared")
+            clamped = self._with_suited_norms(clamped, partial(read, within="declared"), wanted, accuracy, fresh)
+            statement = self._inside_or(clamped, statement, accuracy, fresh)
         by_itself = Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
+
+    def _with_suited_norms(
+        self,
+        statement: Statement,
+        read: Callable[[str | None], Statement],
+        contribution: str | None,
+        accuracy: Accuracy,
+        fresh: bool,
+    ) -> Statement:
+        """Return a statement bounded by norms, or by rows, as suits what is known and what was paid.
+
+        Parameters
+        ----------
+        statement, accuracy, fresh
+            What is asked, by norms where these suit it.
+        read
+            Reads it as it is with a contribution.
+        contribution
+            Which one was asked for; "as it is" where nothing else can be.
+        """
+        from dpnotebook.sql.analysis.contributions import draws_few
+        from dpnotebook.sql.profile import with_usual_norms
+
+        clipped = any(select.contribution.kind == "l2" for select in statement.selects)
+        if contribution in (None, "l2") and clipped:
+            other = read(None) if contribution is None else with_usual_norms(statement)
+            return self._norms_or(other, statement, accuracy, fresh)
+        if contribution is None and not fresh and any(map(draws_few, statement.selects)):
+            earlier = read("rows")
+            return earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
+        return statement
+
+    def _inside_or(self, clamped: Statement, inside: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
+        """Return a statement that finds bounds inside those that are declared, or else one that clamps to these.
+
+        The latter holds where it was paid for, and for an error, which cannot be planned while the former are unknown.
+        """
+        from dpnotebook.sql.profile import all_ranges_known
+
+        books = self.ledger.moment(inside.table)
+        if accuracy.epsilon is None:
+            return inside if all(all_ranges_known(select, books) for select in inside.selects) else clamped
+        paid = not fresh and self._is_paid(clamped, accuracy) and not books.records(inside.key)
+        return clamped if paid else inside
 
     def _wanted(self, contribution: str | None) -> str | None:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""

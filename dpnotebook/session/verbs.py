@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import numpy as np
 
@@ -166,7 +166,7 @@ class Grouped(StatementVerbs):
         self,
         column: str,
         *,
-        bounds: Bounds | None = None,
+        bounds: Bounds | Literal["auto"] | None = None,
         granularity: float | None = None,
         where: str | None = None,
         epsilon: float | None = None,
@@ -181,11 +181,13 @@ class Grouped(StatementVerbs):
         Parameters
         ----------
         column
-            A column declared as Range, Bins or bool; of a bool, True is 1 and False is 0.
+            A column declared as Range, Bins or bool; of a bool, True is 1 and False is 0. With "auto" for bounds any
+            column of numbers.
         bounds
-            (low, high); those of the declaration when None.
+            (low, high); those of the declaration when None. Noise is in proportion to them. "auto": narrower ones that
+            are found privately, with a tenth of the price, as in SQL with bounds="auto".
         granularity
-            Step to which values are rounded, in the column's units.
+            Step to which values are rounded, in the column's units; not with "auto".
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -199,6 +201,9 @@ class Grouped(StatementVerbs):
         >>> release.value  # 6 people of each age from 0 to 99
         29700.0
         """
+        if bounds == "auto":
+            given = {"epsilon": epsilon, "error": error, "variance": variance}
+            return self._inside("sum", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
         return self._query(
             Measure("sum", column, summand=summand),
@@ -211,7 +216,7 @@ class Grouped(StatementVerbs):
         self,
         column: str,
         *,
-        bounds: Bounds | None = None,
+        bounds: Bounds | Literal["auto"] | None = None,
         granularity: float | None = None,
         where: str | None = None,
         epsilon: float | None = None,
@@ -234,6 +239,9 @@ class Grouped(StatementVerbs):
         0   F   49.5
         1   M   49.5
         """
+        if bounds == "auto":
+            given = {"epsilon": epsilon, "error": error, "variance": variance}
+            return self._inside("mean", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
         return self._query(
             Measure("mean", column, summand=summand),

@@ -25,6 +25,7 @@ from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profi
 from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answers, best_known, planned_measures
 from dpnotebook.sql.reuse.outlines import outline
+from dpnotebook.sql.reuse.possible import possible_levels
 from dpnotebook.sql.reuse.sharper import Sharper, sharper
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
@@ -446,7 +447,7 @@ def _other_prices(
 
 def _answers(select: PrivateSelect) -> int:
     """Return how many groups there will be; 1 where that is not known beforehand."""
-    levels = [key.levels for key in select.keys]
+    levels = possible_levels(select)
     return math.prod(len(known) for known in levels if known is not None) if None not in levels else 1
 
 

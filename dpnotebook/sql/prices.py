@@ -156,7 +156,11 @@ def price(
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
-            by_values = i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None
+            inside = aggregate.within is not None and measured.parts[i].bounds is None
+            by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
+            half_widths = [one[i].half_width for one in between]
+            if inside and not between:
+                half_widths, error, std_error = [error.half_width], replace(error, half_width=math.nan), math.nan
             parts.append(
                 PlannedMeasure(
                     aggregate.name,
@@ -165,9 +169,9 @@ def price(
                     std_error,
                     error.half_width,
                     error.note,
-                    _range([one[i].half_width for one in between]) if math.isnan(error.half_width) else None,
+                    _range(half_widths) if math.isnan(error.half_width) else None,
                     by_values,
-                    _what_to_say(aggregate) if by_values and aggregate.values is None else "",
+                    _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
@@ -189,7 +193,7 @@ def _ends(
     measured = []
     for rows in (1, MANY_ROWS):
         aggregates = ((i, select.aggregates[i]) for i in sought)
-        norms = {i: function_of(one.kind).usual_norm(one.values, rows) for i, one in aggregates}
+        norms = {i: function_of(one.kind).usual_norm(one.values or one.within, rows) for i, one in aggregates}
         known = {i: norm for i, norm in norms.items() if norm is not None}
         measured.append(measuring(select, costs, accountant, delta, {**found, **known}))
     return measured

@@ -354,6 +354,14 @@ def all_norms_known(select: PrivateSelect, books: Books, *, wider: bool = False)
     return all(i in known and not _is_hidden(select, i, known[i]) for i in unknown)
 
 
+def all_ranges_known(select: PrivateSelect, books: Books) -> bool:
+    """Return whether all bounds are known that are to be found inside those that are declared."""
+    inside = [i for i, one in enumerate(select.aggregates) if one.within is not None]
+    if select.contribution.kind == "l2":
+        return all_norms_known(select, books)
+    return all(i in known_ranges(select, books) for i in inside)
+
+
 def with_usual_norms(statement: Statement) -> Statement:
     """Return a statement that clips to the norms of as many rows as a unit is declared to have."""
     return replace(statement, selects=tuple(map(_with_usual_norms, statement.selects)))
@@ -497,7 +505,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
 def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
     """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
     aggregate, most = select.aggregates[index], select.contribution.most
-    values = aggregate.values or norms.values
+    values = aggregate.values or norms.values or aggregate.within
     return function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
 
 

@@ -95,6 +95,9 @@ class Aggregate:
         Of pairs of columns: the second one, its input, its bounds and where these are from.
     values
         Where norms are to be found: lower and upper bound of the column, as declared; None where there are none.
+    within
+        Where bounds of values are to be found: lower and upper end of what is declared of the column, which may be much
+        wider; None where nothing is.
     """
 
     kind: str
@@ -111,6 +114,7 @@ class Aggregate:
     words: str = ""
     other: Aggregate | None = None
     values: tuple[Fraction, ...] | None = None
+    within: tuple[Fraction, ...] | None = None
 
     @property
     def operands(self) -> tuple[Aggregate, ...]:
@@ -148,6 +152,8 @@ class Aggregate:
         }
         if self.values is not None:
             values["values"] = [str(bound) for bound in self.values]
+        if self.within is not None:
+            values["within"] = [str(bound) for bound in self.within]
         return values if self.other is None else values | {"other": self.other.canonical}
 
 

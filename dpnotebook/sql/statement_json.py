@@ -114,10 +114,11 @@ def _select_from_json(values: Mapping[str, Any]) -> PrivateSelect:
 def _aggregate_to_json(aggregate: Aggregate) -> dict[str, Any]:
     values = {name: getattr(aggregate, name) for name in _names(Aggregate) if name != "other"}
     values["bounds"] = aggregate.bounds and [str(bound) for bound in aggregate.bounds]
-    if aggregate.values is None:
-        del values["values"]
-    else:
-        values["values"] = [str(bound) for bound in aggregate.values]
+    for part in ("values", "within"):
+        if values[part] is None:
+            del values[part]
+        else:
+            values[part] = [str(bound) for bound in values[part]]
     if aggregate.other is not None:
         values["other"] = _aggregate_to_json(aggregate.other)
     return values | {"epsilon": _text(aggregate.epsilon)}
@@ -126,7 +127,7 @@ def _aggregate_to_json(aggregate: Aggregate) -> dict[str, Any]:
 def _aggregate_from_json(values: Mapping[str, Any]) -> Aggregate:
     given = dict(values) | {"epsilon": _fraction(values["epsilon"]), "fractions": tuple(values["fractions"])}
     given["bounds"] = values["bounds"] and tuple(Fraction(bound) for bound in values["bounds"])
-    given["values"] = tuple(map(Fraction, values.get("values") or ())) or None
+    given |= {part: tuple(map(Fraction, values.get(part) or ())) or None for part in ("values", "within")}
     given["edges"] = None if values["edges"] is None else tuple(values["edges"])
     given["other"] = _aggregate_from_json(values["other"]) if "other" in values else None
     return Aggregate(**given)

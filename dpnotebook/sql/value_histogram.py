@@ -81,7 +81,7 @@ class ValueHistogram:
         if function.centres or function.adds:
             of = "squares" if function.squares else "sums" if function.adds else "means"
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
-        return _bounds(self, of, aggregate.integer and not function.centres, steps)
+        return _inside(aggregate.within, *_bounds(self, of, aggregate.integer and not function.centres, steps))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -95,6 +95,14 @@ class ValueHistogram:
         between = None if told["between"] is None else (Fraction(told["between"][0]), Fraction(told["between"][1]))
         edges, counts = tuple(map(float, told["edges"])), tuple(map(int, told["counts"]))
         return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]))
+
+
+def _inside(within: Bounds | None, found: Bounds | None, cut: Taken) -> tuple[Bounds | None, Taken]:
+    """Return the part of bounds that is declared of a column, or else all that is, which surely holds all values."""
+    if within is None:
+        return found, cut
+    low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
+    return (within, Taken(0.0, 0.0)) if found is None or low >= high else ((low, high), cut)
 
 
 @lru_cache(maxsize=256)

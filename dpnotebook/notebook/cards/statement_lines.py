@@ -97,7 +97,9 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
     if part.between is None:
         return "; ".join(filter(None, [f"· {part.hint}" if part.hint else "", said]))
     depends = f"the least if one unit has 1 row, the most if it has {MANY_ROWS}"
-    if part.may_be_less:
+    if part.may_be_less and part.between[0] == part.between[1]:
+        depends = "if values lie anywhere in what is declared; less where they lie closer together"
+    elif part.may_be_less:
         low = formatting.error(part.between[0])
         depends = (
             f"if one unit has {MANY_ROWS} rows (±{low} if it has 1); less where values lie well inside their bounds"

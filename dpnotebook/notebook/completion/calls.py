@@ -29,7 +29,7 @@ from dpnotebook.session.verbs import Grouped
 
 COLUMNS = ("column", "columns", "keys", "on", "names", "functions")  # parameters that name declared columns
 ACCURACIES = ("epsilon", "error", "variance")
-CHOICES = {"objective": ("worst", "total"), "contribution": ("l2", "rows")}
+CHOICES = {"objective": ("worst", "total"), "contribution": ("l2", "rows"), "bounds": ("auto", "declared")}
 ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)|.", re.DOTALL)
 
 NOTHING: tuple[str, list[Found]] = ("", [])

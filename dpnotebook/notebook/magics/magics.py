@@ -143,6 +143,7 @@ class DPMagics(Magics):
             parameters=scope,
             fresh=given.fresh,
             contribution=given.contribution,
+            bounds=given.bounds,
         )
 
     def _kept(self, name: str | None, found: Any, *, shown: bool = False) -> Any:

@@ -1,7 +1,7 @@
 """The first line of `%%dpsql`: who is asked, how accurately, and what becomes of the answer.
 
     %%dpsql [NAME <<] [-e E | --error N|P%] [--confidence C] [-n] [-y | --ask] [-o NAME] [-s SESSION] [--fresh] [-q]
-          [--contribution l2|rows]
+          [--contribution l2|rows] [--bounds auto|declared]
     SELECT ...
 
 Options stand on the first line only and SQL below it; in the line form, `%dpsql ... SELECT ...`, the SQL begins at the
@@ -39,7 +39,7 @@ def parser() -> MagicArgumentParser:
     made = MagicArgumentParser(
         prog="%%dpsql",
         usage="%%%%dpsql [NAME <<] [-e E | --error N|P%%] [--confidence C] [-n] [-y | --ask] [-o NAME] [-s SESSION] "
-        "[--fresh] [-q] [--contribution l2|rows]",
+        "[--fresh] [-q] [--contribution l2|rows] [--bounds auto|declared]",
         description="Ask protected tables in SQL: see what the answer costs and how wrong it will be, then run it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -68,6 +68,13 @@ def parser() -> MagicArgumentParser:
         choices=("l2", "rows"),
         help="bound all that a person adds, over all groups together, by one L2 norm instead of sampling their groups: "
         "less noise where people are in many groups; needs Gaussian noise",
+    )
+    made.add_argument(
+        "--bounds",
+        metavar="auto|declared",
+        choices=("auto", "declared"),
+        help="auto: find privately where the values of declared columns lie, for noise is in proportion to that; "
+        "declared: clamp them to what is declared",
     )
     made.add_argument("-q", "--quiet", action="store_true", help="no card, only the table")
     made.add_argument("-h", "--help", action="store_true", help="show this")

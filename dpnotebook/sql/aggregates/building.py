@@ -60,9 +60,9 @@ def measuring(
         clipping = select.contribution.kind == "l2"
         rows = select.contribution.most
         if clipping:
-            usual = function.usual_norm(aggregate.values, rows) if rows > 1 else None
+            usual = function.usual_norm(aggregate.values or aggregate.within, rows) if rows > 1 else None
         else:
-            usual = function.usual_bounds(aggregate)
+            usual = aggregate.within or function.usual_bounds(aggregate)
         known = bounds or usual or UNKNOWN * len(aggregate.operands) + UNKNOWN[1:] * (clipping and function.centres)
         part = function.build(builder, aggregate, known, cost_of(select, shares, i))
         if bounds is None and needs_bounds(select, i):  # counts of rows and of units have none

@@ -13,7 +13,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
-from dpnotebook.sql.ownership.reader import Reader
+from dpnotebook.sql.ownership.reader import Reader, ValueBounds
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.ownership.semi_joins import with_semi_joins
 from dpnotebook.sql.parse.statement_parser import read_surface
@@ -25,6 +25,7 @@ def analyse(
     relations: Mapping[str, Relation],
     parameters: Mapping[str, Any] | None = None,
     contribution: str | None = None,
+    bounds: ValueBounds | None = None,
 ) -> Statement:
     """Return what a statement asks: its private aggregations, and what is worked out from their releases.
 
@@ -41,6 +42,9 @@ def analyse(
     contribution
         "l2" to scale all that a unit adds, over all groups, down to one L2 norm; "rows" or None for limits of rows or
         groups; "planned" for a norm where that suits all that is asked, and limits elsewhere.
+    bounds
+        What values of declared columns are clamped to where nothing is written: "declared", or "auto" to find narrower
+        bounds inside these; None finds them for columns of which wide ones may be declared.
 
     Raises
     ------
@@ -55,7 +59,7 @@ def analyse(
     surface = read_surface(statement, parameters or {})
     try:
         tree = with_semi_joins(surface.tree, relations)
-        found = _analyse(tree, Reader(surface.text, relations), contribution)
+        found = _analyse(tree, Reader(surface.text, relations, bounds), contribution)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
@@ -101,6 +105,8 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statem
     selects = outer.selects
     if len(selects) == 1 and isinstance(top, exp.Select) and outer.is_private(top, {}):
         plain, conditions = plain_tree(top, outer.found[0], contribution), row_conditions(top)
+        if reader.bounds == "auto" and any(one.within for one in selects[0].aggregates):
+            plain = None
         selects[0] = replace(selects[0], tree=plain, conditions=conditions)
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public))
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.types import Kind
-from dpnotebook.domain import Range
+from dpnotebook.domain import Bins, Range
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.analysis.contributions import bounds_of, edges_of, values_of
@@ -136,6 +136,9 @@ def _of_numbers(
     resolved = resolve(written, source.scope, environment, reader)
     kind, attribute = kind_of(resolved), declared_attribute(written, source.scope, reader.relations, text)
     values = value_bounds(written, source.scope, reader.relations, text)
+    within = values if _looks_inside(call, written, source, reader, limits) else None
+    if within is not None:
+        call = replace(call, bounds="auto")
     bounds, origin = bounds_of(call, values, None if column is None else column.lost, limits, node)
     if origin == "declared" and attribute is None:
         origin = "follows"
@@ -162,7 +165,24 @@ def _of_numbers(
         edges,
         words,
         values=values_of(call, values, limits) if bounds is None else None,
+        within=within,
     )
+
+
+def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, limits: Limits) -> bool:
+    """Return whether narrower bounds than those that are declared are to be found, which noise is in proportion to."""
+    function = function_of(call.kind)
+    summed = function.adds and limits.contribution.kind != "l2"  # of a norm it is no matter what values lie between
+    suited = function.operands == 1 and (function.centres or summed)
+    if not suited or not limits.plain or call.bounds is not None or reader.bounds == "declared":
+        return False
+    if reader.bounds == "auto":
+        return True
+    of = (
+        declared_attribute(bare(one), source.scope, reader.relations, reader.text)
+        for one in written.find_all(exp.Column)
+    )
+    return any(isinstance(attribute, Range | Bins) and attribute.may_be_wide for attribute in of)
 
 
 def _number(node: exp.Expr, kind: Kind | None) -> exp.Expr:

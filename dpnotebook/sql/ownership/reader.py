@@ -8,6 +8,7 @@ what a statement says about the unit's column is checked against the rules, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from sqlglot import exp
 
@@ -19,6 +20,8 @@ from dpnotebook.sql.ownership.selects import drops, read_rows
 from dpnotebook.sql.ownership.sources import read_from
 from dpnotebook.sql.ownership.status import find_status, refuse_private
 from dpnotebook.sql.statement import Relation
+
+ValueBounds = Literal["auto", "declared"]
 
 MAX_BUILT = 500  # selects that one statement may come to, with its common tables written out wherever they are used
 
@@ -32,11 +35,15 @@ class Reader:
         The statement.
     relations
         What its tables are.
+    bounds
+        What values are clamped to that have declared bounds, and none that are written: "declared", or "auto" for
+        narrower ones that are found privately; None where that depends on the column.
     """
 
-    def __init__(self, text: Text, relations: Mapping[str, Relation]) -> None:
+    def __init__(self, text: Text, relations: Mapping[str, Relation], bounds: ValueBounds | None = None) -> None:
         self.text = text
         self.relations: Mapping[str, Relation] = relations
+        self.bounds: ValueBounds | None = bounds
         self.named = False  # whether it names a unit's column anywhere
         self.dropped: list[SQLError] = []  # subqueries that do not select it
         self.notes: list[str] = []

@@ -101,7 +101,8 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
     if aggregates is None:
         return None
     fewer = len(rows.conditions) > len(others.conditions) or len(select.keys) < len(released.keys)
-    if select.contribution.kind != "l2" and fewer:
+    sampled = select.contribution.kind != "l2" and not (select.single and released.single)
+    if sampled and fewer:
         return None  # a sample of a unit's rows, or groups, is one of those that take part
     groups = groups_of(select, released, keys)
     if not groups or len({len(found) for found in groups.values()}) > 1:
