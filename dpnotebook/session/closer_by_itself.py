@@ -25,6 +25,7 @@ CLOSER = 2.0  # so many times closer an answer must be to be worth what it does 
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
 SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
 ADDED = {"count", "sum"}
+CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
 
 
@@ -41,6 +42,9 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
     """
     try:
         known = planned.plan
+    except DPError:  # such as of a mean of nobody knows how many rows, where an error is asked for
+        return by_itself.accuracy.epsilon is None and _can_be_planned(by_itself)
+    try:
         if known.free:
             return False
         alone = by_itself.plan
@@ -130,7 +134,17 @@ def _half_widths(plan: Plan) -> list[float]:
     return [_half_width(part) for part in plan.parts] if plan.parts else [plan.error]
 
 
+def _can_be_planned(query: Query) -> bool:
+    """Return whether a query can be answered as it is asked."""
+    try:
+        return bool(query.plan.affordable)
+    except DPError:
+        return False
+
+
 def _half_width(part: PlannedMeasure) -> float:
+    if part.between is not None and part.between[0] == part.between[1]:
+        return part.between[1] / CLOSER_INSIDE
     if part.between is not None:  # values are mostly well inside their bounds, and means are clipped to fewer rows
         return math.sqrt(math.prod(part.between)) if part.may_be_less else part.between[1]
     return math.inf if math.isnan(part.half_width) else part.half_width

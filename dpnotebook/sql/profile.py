@@ -665,7 +665,8 @@ def _told_values(
     """Return what is recorded of where values are."""
     values = None if bounds is None else [str(bound) for bound in bounds]
     told = {"values": values, "units": units} | _told_cut(cut)
-    return told if bounds is None else told | {"histogram": histogram.to_json(), "even_groups": groups}
+    hidden = bounds is None or histogram.between is None  # bounds are what is declared then
+    return told if hidden else told | {"histogram": histogram.to_json(), "even_groups": groups}
 
 
 def _key(

@@ -24,19 +24,7 @@ def possible_levels(select: PrivateSelect) -> tuple[tuple[Any, ...] | None, ...]
     select
         The private aggregation.
     """
-    rows = read_rows(select.rows)
-    found = []
-    for i, key in enumerate(select.keys):
-        kept = key.levels
-        if key.levels is not None and rows is not None and rows.conditions:
-            try:
-                known = key_levels(rows, i, key)
-            except NotTold:
-                known = None
-            for condition in rows.conditions.values() if known is not None else ():
-                kept = tuple(level for level in kept or () if _can_have(condition, known, key, level))
-        found.append(kept or key.levels)
-    return tuple(found)
+    return tuple(_possible(select, i) for i in range(len(select.keys)))
 
 
 def possible_groups(select: PrivateSelect, keys: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
@@ -52,6 +40,20 @@ def possible_groups(select: PrivateSelect, keys: Sequence[Sequence[Any]]) -> NDA
         [all(known is None or value in known for known, value in zip(levels, key, strict=True)) for key in keys],
         dtype=np.bool_,
     )
+
+
+def _possible(select: PrivateSelect, number: int) -> tuple[Any, ...] | None:
+    key, rows = select.keys[number], read_rows(select.rows)
+    if key.levels is None or rows is None or not rows.conditions:
+        return key.levels
+    try:
+        known = key_levels(rows, number, key)
+    except NotTold:
+        return key.levels
+    kept = key.levels
+    for condition in rows.conditions.values():
+        kept = tuple(level for level in kept if _can_have(condition, known, key, level))
+    return kept or key.levels
 
 
 def _can_have(condition: exp.Expr, known: KeyLevels, key: Key, level: Any) -> bool:

@@ -1,0 +1,218 @@
+"""Where a column is declared far wider than its values lie, noise need not be for all of what is declared."""
+
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.errors import AccuracyError, DomainError, SQLError
+from dpnotebook.query.question import Question
+
+WARDS = [f"ward {i}" for i in range(4)]
+WIDE = 1_000_000
+GAUSSIAN, PURE = dpn.Budget(4.0, 1e-6), dpn.Budget(4.0)
+BUDGETS = pytest.mark.parametrize("budget", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
+MEANS = "SELECT ward, AVG(cost) AS x FROM visits GROUP BY ward"
+
+
+def visits(size=20_000, most=12, seed=5):
+    """Return rows whose costs are mostly below 10,000; a unit has one to twelve of them, or each is one."""
+    random = np.random.default_rng(seed)
+    unit = np.repeat(np.arange(size), np.minimum(random.geometric(0.4, size), most))[:size]
+    cost = np.round(np.exp(random.normal(6, 1.3, size)), 2)
+    return pd.DataFrame({"who": unit, "ward": random.choice(WARDS, size), "age": random.integers(0, 100, size)}).assign(
+        cost=cost, other=random.normal(50, 10, size)
+    )
+
+
+def opened(frame, budget=GAUSSIAN, most=None, **domain):
+    """Return a session in which costs are declared wide; with `most` rows of each unit, if that is said."""
+    session = dpn.Session(budget, ":memory:", confirm="never")
+    declared = {"ward": WARDS, "age": dpn.Range(0, 115), "cost": dpn.Bins(0, WIDE, width=1_000, unit="dollars")}
+    unit = {} if most is None else {"unit": "who", "max_rows": most}
+    session.protect(frame, "visits", domain=declared | domain, **unit)
+    return session
+
+
+def is_planned(query):
+    """Return whether the planner answers it."""
+    return isinstance(query.question, Question)
+
+
+def within(query):
+    """Return inside what the bounds of a statement's aggregate are to be found; None where they are declared."""
+    return None if is_planned(query) else query.question.selects[0].aggregates[0].within
+
+
+def found_between(session):
+    """Return between which values rows were found to lie."""
+    found = session.profile()
+    return float(found["low"].iloc[-1]), float(found["high"].iloc[-1])
+
+
+@BUDGETS
+@pytest.mark.parametrize("what", ["AVG", "SUM"])
+def test_noise_is_for_where_values_lie(what, budget, same_noise):
+    """Five times closer than for all that is declared, or thirty: and right, but for what the bounds take."""
+    frame = visits()
+    text = f"SELECT ward, {what}(cost) AS x FROM visits GROUP BY ward"
+    with closing(opened(frame, budget)) as session:
+        auto, declared = session.sql(text, epsilon=0.5, bounds="auto"), session.sql(text, epsilon=0.5)
+        assert (is_planned(auto), is_planned(declared)) == (False, True)
+        inside, whole = auto.run().frame, declared.run().frame
+        low, high = found_between(session)
+    assert 0 <= low < high < WIDE / 10
+    assert inside["x_std_error"].max() * 5 < whole["x_std_error"].min()
+    clipped = frame.assign(cost=frame["cost"].clip(low, high)).groupby("ward")["cost"]
+    exact = clipped.mean() if what == "AVG" else clipped.sum()
+    assert (np.abs(inside["x"] - exact.to_numpy()) < 5.5 * inside["x_std_error"]).all()
+
+
+@BUDGETS
+def test_of_many_rows_that_is_found_without_being_asked(budget, same_noise):
+    """As the statement is measured by itself there anyway; of ages, which nobody declares so wide, it is not."""
+    frame = visits()
+    with closing(opened(frame, budget, 12)) as session:
+        amounts, ages = (session.sql(MEANS.replace("cost", of), epsilon=0.5) for of in ("cost", "age"))
+        declared = session.sql(MEANS, epsilon=0.5, bounds="declared")
+        assert within(amounts) == (0, WIDE)
+        assert within(ages) is None
+        inside = amounts.run().frame
+        assert found_between(session)[1] < WIDE / 10
+        whole = declared.run().frame
+    assert inside["x_std_error"].max() * 10 < whole["x_std_error"].min()
+    assert (np.abs(inside["x"] - frame.groupby("ward")["cost"].mean().to_numpy()) < 0.4 * frame["cost"].mean()).all()
+
+
+@BUDGETS
+def test_bounds_stay_inside_what_is_declared(budget, same_noise):
+    """Also where most values do not: these count as the nearest bound, as they do for the planner."""
+    with closing(opened(visits(), budget, cost=dpn.Bins(100, 400, width=1))) as session:
+        answer = session.sql("SELECT AVG(cost) AS x FROM visits", epsilon=1.0, bounds="auto").run().frame
+        low, high = found_between(session)
+    assert 100 <= low < high <= 400
+    exact = visits()["cost"].clip(low, high).mean()
+    assert abs(answer["x"][0] - exact) < 5.5 * answer["x_std_error"][0]
+
+
+@BUDGETS
+@pytest.mark.parametrize("most", [None, 12], ids=["one row", "several"])
+def test_where_noise_hides_them_all_that_is_declared_holds(budget, most, same_noise):
+    """Twenty rows at epsilon 0.01 tell nothing: the answer has the noise of the whole, and is there."""
+    with closing(opened(visits(20), budget, most)) as session:
+        query = session.sql("SELECT AVG(cost) AS x FROM visits", epsilon=0.01, bounds="auto")
+        assert any("with fewer those that are declared hold" in said for said in query.plan.warnings) == (
+            most is None or budget is PURE
+        )
+        answer = query.run().frame
+    assert np.isfinite(answer[["x", "x_std_error"]].to_numpy()).all()
+    assert answer["x_std_error"][0] > WIDE / 10
+
+
+def test_before_it_runs_the_error_is_at_most_that_of_the_whole():
+    """A preview has read nothing: it says what it would be at worst, and that it is mostly less."""
+    with closing(opened(visits())) as session:
+        auto, declared = (session.sql(MEANS, epsilon=0.5, bounds=bounds).plan for bounds in ("auto", "declared"))
+        (part,) = auto.parts
+        assert part.may_be_less
+        assert part.between[1] == pytest.approx(declared.error, rel=0.2)
+        assert "up to ±" in str(auto)
+        assert "less where they lie closer together" in str(auto)
+
+
+def test_an_error_is_planned_for_once_they_are_known(same_noise):
+    """Before that it cannot be, or costs what it costs with all that is declared."""
+    with closing(opened(visits(), GAUSSIAN, 12)) as session:
+        with pytest.raises(AccuracyError, match="number of rows"):
+            _ = session.sql(MEANS, error=200).plan
+        session.sql(MEANS, epsilon=0.2).run()
+        after = session.sql(MEANS, error=200)
+        assert within(after) == (0, WIDE)
+        assert after.plan.cost.epsilon < 0.5
+        assert after.run().frame["x_std_error"].max() * 1.96 < 200
+
+
+def test_what_was_paid_for_with_declared_bounds_stays_free(same_noise):
+    """As earlier versions recorded it; asked with more, it is found where the values are."""
+    with closing(opened(visits(), GAUSSIAN, 12)) as session:
+        paid = session.sql(MEANS, epsilon=0.2, bounds="declared").run()
+        again = session.sql(MEANS, epsilon=0.2)
+        assert again.plan.free
+        pd.testing.assert_frame_equal(again.run().frame, paid.frame)
+        assert within(session.sql(MEANS, epsilon=0.3)) == (0, WIDE)
+
+
+class TestVerbs:
+    """`bounds="auto"` of sums and means of `df.dp`."""
+
+    @BUDGETS
+    def test_they_ask_the_same(self, budget, same_noise):
+        """One release answers the verb and the statement."""
+        frame = visits()
+        with closing(opened(frame, budget)) as session:
+            query = frame.dp.groupby("ward").mean("cost", bounds="auto", epsilon=0.5)
+            release = query.run()
+            assert list(release.frame) == ["ward", "value", "std_error", "lower", "upper"]
+            assert session.sql(MEANS, epsilon=0.5, bounds="auto").plan.free
+            total = frame.dp.sum("cost", bounds="auto", where="ward == 'ward 1'", epsilon=0.5).run()
+        exact = frame.loc[frame["ward"] == "ward 1", "cost"].sum()
+        assert abs(total.value - exact) < 0.2 * exact
+        assert (np.abs(release["value"] - frame.groupby("ward")["cost"].mean().to_numpy()) < 200).all()
+
+    def test_a_column_need_not_be_declared(self, same_noise):
+        """Its bounds are found then as in SQL."""
+        frame = visits()
+        with closing(opened(frame)):
+            assert abs(frame.dp.mean("other", bounds="auto", epsilon=0.5).run().value - 50) < 1
+
+    def test_what_does_not_go_together_is_said(self):
+        """And nothing is spent."""
+        frame = visits(100)
+        with closing(opened(frame)) as session:
+            with pytest.raises(DomainError, match="has no granularity="):
+                frame.dp.sum("cost", bounds="auto", granularity=1, epsilon=0.1)
+            with pytest.raises(DomainError, match="has no objective="):
+                frame.dp.mean("cost", bounds="auto", objective="worst", epsilon=0.1)
+            with pytest.raises(DomainError, match="of numbers"):
+                frame.dp.mean("ward", bounds="auto", epsilon=0.1)
+            with pytest.raises(SQLError, match="bounds= is 'auto', 'declared' or left out"):
+                session.sql(MEANS, epsilon=0.1, bounds=(0, 100))
+            assert session.spent.epsilon == 0
+
+
+class TestHint:
+    """The card of a sum or a mean says that there are closer bounds, where there may be."""
+
+    HINT = "If most lie well inside"
+
+    def said(self, query):
+        """Return the warnings with the hint."""
+        return [text for text in query.plan.warnings if self.HINT in text]
+
+    def test_where_there_may_be(self):
+        """In pandas and in SQL; not of groups that SQL does not have."""
+        frame = visits(1_000)
+        with closing(opened(frame)) as session:
+            for query in (
+                frame.dp.mean("cost", epsilon=0.1),
+                frame.dp.sum("cost", epsilon=0.1),
+                session.sql(MEANS, epsilon=0.1),
+            ):
+                (text,) = self.said(query)
+                assert "from 0 to 1,000,000 dollars" in text
+                assert "bounds='auto'" in text
+            (text,) = self.said(frame.dp.groupby("cost").mean("cost", epsilon=0.1))
+            assert "auto" not in text
+
+    def test_where_there_are_none(self):
+        """Of ages, of bounds that were given, of noise that is nothing, and of what is free."""
+        frame = visits(1_000)
+        with closing(opened(frame)):
+            assert not self.said(frame.dp.mean("age", epsilon=0.1))
+            assert not self.said(frame.dp.mean("cost", bounds=(0, 10_000), epsilon=0.1))
+            assert not self.said(frame.dp.count(epsilon=0.1))
+            assert not self.said(frame.dp.mean("cost", epsilon=0.1).assuming(rows=10**9))
+            frame.dp.mean("cost", epsilon=0.1).run()
+            assert not self.said(frame.dp.mean("cost", epsilon=0.1))
