@@ -72,6 +72,7 @@ def measuring(
                 sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
                 shown = None if clipping and rows > MANY_ROWS else usual  # of many that are declared, a few are usual
                 part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=shown)
+                part = replace(part, inside=aggregate.within is not None)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)

@@ -157,7 +157,7 @@ def _not_found(measuring: Measuring) -> list[str]:
         return []
     needed = units_found(measuring.noise, max(scales))
     missed = "the answer is 'not found', and is paid for all the same. Bounds that you write need none"
-    if all(part.usual is not None for part in measuring.parts if part.sought is not None):
+    if all(part.inside for part in measuring.parts if part.sought is not None):
         missed = "those that are declared hold"
     return [
         f"bounds are found where about {needed:,} units are of one order of magnitude, somewhat more where they are of "

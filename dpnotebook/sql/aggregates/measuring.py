@@ -58,6 +58,8 @@ class AggregateInput:
         While they are to be found: the scale of the noise on the histogram that they are read off.
     usual
         While they are to be found: the bounds of as many rows as a unit is meant to have, where that is known.
+    inside
+        While they are to be found: whether that is inside declared ones, which hold where noise hides them.
     found
         Whether they are known in the end; where noise hid them, nothing is answered.
     step
@@ -87,6 +89,7 @@ class AggregateInput:
     sought: Fraction | None = field(default=None, compare=False)
     found: bool = True
     usual: tuple[Fraction, ...] | None = field(default=None, compare=False)
+    inside: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
