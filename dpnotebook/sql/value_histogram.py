@@ -40,6 +40,7 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
+CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
 
 
@@ -81,7 +82,25 @@ class ValueHistogram:
         if function.centres or function.adds:
             of = "squares" if function.squares else "sums" if function.adds else "means"
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
-        return _inside(aggregate.within, *_bounds(self, of, aggregate.integer and not function.centres, steps))
+        found, cut = _bounds(self, of, aggregate.integer and not function.centres, steps)
+        if aggregate.within is None:
+            return found, cut
+        return self._inside(aggregate.within, found, cut, noise, of)
+
+    def _inside(
+        self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
+    ) -> tuple[Bounds, Taken]:
+        """Return the part of bounds that is declared of a column, or all that is, where that is hardly worse.
+
+        What is declared holds all values: it takes nothing from an answer, and intervals are right by themselves.
+        """
+        low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
+        if found is None or low >= high:
+            return within, Taken(0.0, 0.0)
+        units = max(sum(self.counts) / self.parts, 1.0)
+        inside, whole = (noise / units * _reach(ends, of) for ends in ((low, high), within))
+        better = math.hypot(inside, cut.most) * CLOSER <= whole
+        return ((low, high), cut) if better else (within, Taken(0.0, 0.0))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -97,12 +116,13 @@ class ValueHistogram:
         return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]))
 
 
-def _inside(within: Bounds | None, found: Bounds | None, cut: Taken) -> tuple[Bounds | None, Taken]:
-    """Return the part of bounds that is declared of a column, or else all that is, which surely holds all values."""
-    if within is None:
-        return found, cut
-    low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
-    return (within, Taken(0.0, 0.0)) if found is None or low >= high else ((low, high), cut)
+def _reach(bounds: Bounds, of: Answer | None) -> float:
+    """Return what noise on an answer is in proportion to: how far values between bounds are from 0, or the middle."""
+    low, high = map(float, bounds)
+    if of == "sums":
+        return max(-low, high, 0.0)
+    half = (high - low) / 2
+    return half**2 if of == "squares" else half
 
 
 @lru_cache(maxsize=256)

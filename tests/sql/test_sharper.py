@@ -270,16 +270,17 @@ def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise
     times = 40 if contribution == "l2" else 1
     if times > 1 and "epsilon" in given:
         given = given | {"epsilon": times * min(given["epsilon"], 0.75)}
+    how = {"contribution": contribution, "bounds": "declared"}  # so that only norms are found
     frame = people(rows)
     frame["floor"], frame["y"] = np.random.default_rng(2).integers(0, 2, (2, len(frame)))
     domain = {"g": list("abc"), "floor": dpn.Range(0, 1), "x": dpn.Bins(0, 200, width=10)}
     with dpn.Session(dpn.Budget(400.0, delta), confirm="never") as session:
         session.protect(frame, "t", unit="who", max_rows=rows, domain=domain)
-        session.sql(FIRST, epsilon=0.5 * times, contribution=contribution).run()
+        session.sql(FIRST, epsilon=0.5 * times, **how).run()
         spent = session.ledger.spent
-        query = session.sql(then, contribution=contribution, **given)
+        query = session.sql(then, **how, **given)
         asked = query.plan
-        whole = session.sql(then, contribution=contribution, **(given | {"fresh": True})).plan.cost.units
+        whole = session.sql(then, **how, **(given | {"fresh": True})).plan.cost.units
         query.run()
         assert session.ledger.spent - spent == asked.cost.units
         assert (asked.sharper is not None) == (cost == "rest")
@@ -292,7 +293,7 @@ def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise
             assert asked.cost.units == pytest.approx(whole - mine, rel=0.01)
         else:
             assert whole - mine - 0.1 * whole <= asked.cost.units <= whole - 0.8 * mine
-        assert session.sql(then, contribution=contribution, **given).plan.free
+        assert session.sql(then, **how, **given).plan.free
 
 
 # What goes wrong in between.

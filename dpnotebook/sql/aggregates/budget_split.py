@@ -132,7 +132,13 @@ def _least(select: PrivateSelect, aggregate: Aggregate) -> int:
 
 
 def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
-    """Return what of the share of an aggregate is for finding its bounds."""
+    """Return what of the share of an aggregate is for finding its bounds.
+
+    Little where they are found inside declared ones: these hold where noise hides them.
+    """
+    inside = select.aggregates[index].within is not None
+    if has_range(select, index) and inside:
+        return math.floor(share * PROFILE)
     if has_range(select, index):
         quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST
         return math.floor(min(max(share * PROFILE, quiet), Fraction(share, 2)))
@@ -141,7 +147,7 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     aggregate = select.aggregates[index]
     histograms = 1
     if function_of(aggregate.kind).centres:
-        histograms = OF_NORMS + OF_VALUES * (aggregate.values is None)
+        histograms = OF_NORMS + OF_VALUES * (aggregate.values is None and not inside)
     return math.floor(min(max(share * PROFILE, Fraction(histograms * UNITS, QUIET**2)), Fraction(share, 2)))
 
 
