@@ -584,11 +584,9 @@ def measured_profile(
         values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
             whole = whole_of(select, shares, at)
-            searched[i], spent, units = measured_values(
-                select, aggregate, accountant, of_values(cost, whole), run, draw
-            )
+            searched[i], spent = measured_values(select, aggregate, accountant, of_values(cost, whole), run, draw)
             spending[i] = spent
-            rest[at] = cost - spent - (cost := of_norms(cost, whole, units))
+            rest[at] = cost - spent - (cost := of_norms(cost))
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
@@ -648,7 +646,7 @@ def measured_ranges(
         first[i] = of = found_with(select, at, shares.known)
         if of not in searched:
             costs = of_range(shares.auto[of], whole_of(select, shares, of))
-            searched[of], spending[of], _ = measured_values(select, aggregate, accountant, costs, run, draw)
+            searched[of], spending[of] = measured_values(select, aggregate, accountant, costs, run, draw)
     shares = with_rest(select, shares, {of: shares.auto[of] - spent for of, spent in spending.items()})
     found: dict[int, Clip] = {}
     told: dict[str, Any] = {}
@@ -663,7 +661,7 @@ def measured_ranges(
 def _noise_of_values(select: PrivateSelect, index: int, cost: int, accountant: Accountant, groups: float) -> float:
     """Return the noise that bounds of values are chosen for: a group has a share of the units, and its own noise."""
     l2, most = select.contribution.kind == "l2", select.contribution.most
-    scale = accountant.scale(cost, 1 if l2 else most)
+    scale = accountant.scale(cost, 1 if l2 else most**accountant.law.power)
     # The histogram counts units, and a value is a row: nobody knows how many a unit has, between one and the most.
     return (LONGER if l2 else 1.0 / math.sqrt(most)) * groups * math.sqrt(accountant.law.variance(scale))
 

@@ -119,8 +119,8 @@ def _bounds(told: ValueHistogram, of: Answer | None, integer: bool, steps: int) 
 
 def measured_values(
     select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, costs: ValueCosts, run: Run, draw: Draw
-) -> tuple[ValueHistogram, int, float]:
-    """Return where values are, what finding that cost, and about how many units have some.
+) -> tuple[ValueHistogram, int]:
+    """Return where values are, and what finding that cost.
 
     These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
 
@@ -147,7 +147,7 @@ def measured_values(
             magnitudes = noisy(magnitude_edges().size - 1, None, first) / parts
             bounds = found_magnitudes(magnitudes, first, accountant.noise)
     if bounds is None:
-        return ValueHistogram(None), spent, 0.0
+        return ValueHistogram(None), spent
     units = _units_between(magnitudes, bounds)
     each = costs.of_others(units)
     scale = histogram_scale(accountant, each)
@@ -164,7 +164,7 @@ def measured_values(
     edges = range_edges(bounds, whole)
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
-    return ValueHistogram(told, places, numbers, parts, spread, ratio), spent + each, units
+    return ValueHistogram(told, places, numbers, parts, spread, ratio), spent + each
 
 
 def _units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:

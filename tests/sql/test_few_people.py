@@ -58,7 +58,7 @@ def of_means(values, epsilon, monkeypatch):
     accountant = accountant_for(Budget(epsilon, 1e-6))
     costs, noise = of_values(accountant.units(epsilon) // 2), 10.0 / epsilon
     chosen = select(aggregate("average"), kind="l2", selection="all")
-    told, *_ = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw_integers)
+    told, _ = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw_integers)
     return told.bounds(chosen.aggregates[0], noise)[0]
 
 

@@ -131,7 +131,7 @@ def test_what_is_cut_off_of_columns_that_pass_zero_is_hardly_ever_more_than_is_s
     noise = math.sqrt(accountant.law.variance(accountant.scale(accountant.units(0.499) * 3 // 4, 1)))
     chosen = replace(select(aggregate("average"), kind="rows"), single=True)
     for _ in range(runs):
-        told, *_ = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw)
+        told, _ = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw)
         (low, high), taken = told.bounds(chosen.aggregates[0], noise)
         moved = abs(values.clip(float(low), float(high)).mean() - values.mean())
         beyond += taken.most < moved - float(high - low) / 2 * noise / values.size / 4

@@ -162,7 +162,7 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
         return [(units, parts)]
     if not function.centres:
         return [(units, 1)]
-    means = [(of_norms(units, whole, math.inf) // BESIDE, STEPS_OF_MEANS)]
+    means = [(of_norms(units) // BESIDE, STEPS_OF_MEANS)]
     return means + (_least_costs(of_values(units, whole), parts) if operand.values is None else [])
 
 

@@ -218,12 +218,8 @@ class ValueCosts:
 
     def of_others(self, units: float) -> int:
         """Return what each of the others costs where about so many units are found."""
-        return max(min(self.least, self.other), scaled_to(units, self.other))
-
-
-def scaled_to(units: float, cost: int) -> int:
-    """Return what a histogram costs where about so many units are found, of what it costs where few are."""
-    return math.floor(cost * min(PLANNED_UNITS / max(units, 1.0), 1.0))
+        of_units = math.floor(self.other * min(PLANNED_UNITS / max(units, 1.0), 1.0))
+        return max(min(self.least, self.other), of_units)
 
 
 def of_values(cost: int, whole: int = 0) -> ValueCosts:
@@ -241,10 +237,12 @@ def of_values(cost: int, whole: int = 0) -> ValueCosts:
     return ValueCosts((first,), (all_of_them - first) // (OF_VALUES - 1), _least_of(whole, OF_VALUES + OF_NORMS))
 
 
-def of_norms(cost: int, whole: int, units: float) -> int:
-    """Return what the histogram of norms costs, with what it has beside, where values are found of so many units."""
-    most = cost // (OF_VALUES + OF_NORMS) * OF_NORMS
-    return max(min(_least_of(whole, OF_VALUES + OF_NORMS) * OF_NORMS, most), scaled_to(units, most))
+def of_norms(cost: int) -> int:
+    """Return what the histogram of norms costs, with what it has beside, where values are found too.
+
+    It tells by how much units with many rows move a mean: the more units there are, the more that is beside the noise.
+    """
+    return cost // (OF_VALUES + OF_NORMS) * OF_NORMS
 
 
 def of_range(cost: int, whole: int = 0) -> ValueCosts:
