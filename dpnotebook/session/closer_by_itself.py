@@ -8,6 +8,8 @@ answer does not depend on how many there are; but it tells later questions littl
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnotebook.domain import Bins, Range
@@ -27,6 +29,47 @@ SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many row
 ADDED = {"count", "sum"}
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
+
+
+class Route:
+    """Which way a statement is answered, decided anew whenever the ledger is another.
+
+    So a query that is kept costs and answers what the same statement would that is written now.
+
+    Parameters
+    ----------
+    decide
+        Gives the query that answers the statement, for the accuracy and the freshness of a query.
+    state
+        Gives in which state the ledger is.
+    """
+
+    def __init__(self, decide: Callable[[Accuracy, bool], Query], state: Callable[[], Hashable]) -> None:
+        self._decide, self._state = decide, state
+        self._written: Hashable = None
+        self._latest: tuple[Hashable, Query, Query] | None = None
+
+    def first(self, accuracy: Accuracy, fresh: bool) -> Query:
+        """Return the query as it is written."""
+        self._written = self._state()
+        return replace(self._decide(accuracy, fresh), route=self)
+
+    def __call__(self, query: Query) -> Query:
+        """Return the query that answers another one now: itself where nothing has changed."""
+        state, latest = self._state(), self._latest
+        if state == self._written:
+            return query
+        if latest is not None and latest[0] == state and latest[1] is query:
+            return latest[2]
+        try:
+            now = self._decide(query.accuracy, query.fresh)
+        except DPError:
+            return query  # it is told where that is planned
+        same = type(now.question) is type(query.question) and now.question.key == query.question.key
+        # Without the route: what it leads to holds for this state only, and must not be held by what holds it.
+        routed = query if same else replace(query, question=now.question, statement=now.statement, route=None)
+        self._latest = state, query, routed
+        return routed
 
 
 def much_closer(by_itself: Query, planned: Query) -> bool:
@@ -50,6 +93,8 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
         alone = by_itself.plan
     except DPError:
         return False  # it is told where the question is asked
+    if alone.free:
+        return True  # it was paid for
     if by_itself.accuracy.epsilon is None:
         return alone.cost.epsilon * CLOSER <= known.cost.epsilon
     errors = zip(_half_widths(alone), _half_widths(known), strict=False)

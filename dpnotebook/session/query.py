@@ -102,6 +102,9 @@ class Query(ShowsCard):
         The SQL that the question came from: what it calls the answer's columns, and what it works out from them.
     shown
         What is made of the release before it is shown.
+    route
+        Says as the ledger stands which query answers this one, where that may change: of a statement, the planner or
+        the statement by itself.
 
     Examples
     --------
@@ -123,6 +126,7 @@ class Query(ShowsCard):
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     statement: Statement | None = field(default=None, repr=False)
     shown: Callable[[Release], Release] | None = field(default=None, repr=False, compare=False)
+    route: Callable[[Query], Query] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     if not TYPE_CHECKING:  # a type checker knows what is here
 
@@ -235,6 +239,10 @@ class Query(ShowsCard):
         domain = self.question.where.domain
         answers = sum(number_of_answers(measure, self.question, domain) for measure in self.question.measures)
         return replace(self, accuracy=self.accuracy.of_all(answers))
+
+    def routed(self) -> Query:
+        """Return the query that answers this one as the ledger stands now: mostly itself."""
+        return self if self.route is None else self.route(self)
 
     def _ipython_display_(self) -> None:
         view("query", self)

@@ -905,7 +905,10 @@ class Session(ShowsCard):
         >>> session.run(session.table("patients").count(error=25)).value
         1000.0
         """
-        release = self._pipeline.run(self._mechanism(query), query, told(progress))
+        mechanism = self._mechanism(query)
+        routed = query.routed()
+        asked = mechanism if routed is query else self._mechanism(routed)
+        release = self._pipeline.run(asked, routed, told(progress))
         self._changed()
         return release
 
@@ -1499,7 +1502,9 @@ class Session(ShowsCard):
         return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
 
     def _plan(self, query: Query) -> Plan:
-        return self._pipeline.plan(self._mechanism(query), query)
+        mechanism = self._mechanism(query)
+        routed = query.routed()
+        return self._pipeline.plan(mechanism if routed is query else self._mechanism(routed), routed)
 
     def _mechanism(self, query: Query) -> Mechanism:
         """Return what answers a query.

@@ -228,7 +228,7 @@ def _measured(
         known = measuring(select, share, accountant, delta, clips)
         groups, even, counted = _groups(select, known, run, secret, draw, hide)
         told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-        norms, profile = measured_profile(select, told, share, accountant, groups, even, run, draw)
+        norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
         chosen = clips_of(select, norms, share, accountant)
         bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
         beside = _told_of_clips(chosen)
@@ -238,7 +238,7 @@ def _measured(
         if any(has_range(select, i) for i in unbounded):
             known = measuring(select, share, accountant, delta, clips)
             groups, _, counted = _groups(select, known, run, secret, draw, hide)
-            ranges, profile = measured_ranges(select, share, accountant, groups, run, draw)
+            ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw)
         rest = [i for i in unbounded if i not in ranges]
         found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
         bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}

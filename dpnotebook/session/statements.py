@@ -17,7 +17,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
-from dpnotebook.session.closer_by_itself import LEAST_ROWS, closer_by_epsilon, much_closer
+from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_epsilon, much_closer
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
@@ -121,7 +121,6 @@ class Statements:
         """
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.dry_run import check_outer
-        from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon, conflicting
 
         if contribution not in (None, "l2", "rows"):
@@ -139,6 +138,34 @@ class Statements:
             accuracy = Accuracy(epsilon=own, confidence=confidence)
         else:
             accuracy = Accuracy(**given, confidence=confidence)
+        route = Route(
+            partial(self._decided, session, text, statement, parameters, contribution),
+            partial(self._stands, statement.table),
+        )
+        return route.first(accuracy, fresh)
+
+    def _stands(self, table: str) -> tuple[str, tuple[int, ...]]:
+        """Return in which state the ledger is."""
+        moment = self.ledger.moment(table)
+        return moment.head, moment.waiting
+
+    def _decided(
+        self,
+        session: SessionProtocol,
+        text: str,
+        statement: Statement,
+        parameters: Mapping[str, Any],
+        contribution: str | None,
+        accuracy: Accuracy,
+        fresh: bool,
+    ) -> Query:
+        """Return the query that answers a statement as the ledger stands; see `query`."""
+        from dpnotebook.sql.analysis.analyse import analyse
+        from dpnotebook.sql.analysis.contributions import draws_few
+        from dpnotebook.sql.linear.questions import linear_question
+        from dpnotebook.sql.prices import at_epsilon
+        from dpnotebook.sql.profile import with_usual_norms
+
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
         question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None

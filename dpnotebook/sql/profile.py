@@ -30,9 +30,12 @@ from dpnotebook.sql.aggregates.budget_split import (
     found_with,
     has_range,
     needs_bounds,
+    of_norms,
     of_range,
     of_values,
     operands,
+    whole_of,
+    with_rest,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -545,7 +548,7 @@ def measured_profile(
     even_groups: float,
     run: Run,
     draw: Draw,
-) -> tuple[dict[int, Norms], dict[str, Any]]:
+) -> tuple[dict[int, Norms], dict[str, Any], Shares]:
     """Measure what is not known of the profile of a private aggregation.
 
     Parameters
@@ -568,13 +571,17 @@ def measured_profile(
 
     Returns
     -------
-    The norms by the number of the aggregate, and what is recorded, by what it is found by.
+    The norms by the number of the aggregate, what is recorded, by what it is found by, and the shares, where what that
+    did not cost is the answers'.
     """
     found: dict[int, Norms] = {}
     told: dict[str, Any] = {}
     values: dict[int, Bounds | None] = {}
     first: dict[int, int] = {}
     beside: dict[int, list[int]] = {}
+    searched: dict[int, ValueHistogram] = {}
+    spending: dict[int, int] = {}
+    rest: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if not needs_bounds(select, i, shares.known):
             continue
@@ -584,16 +591,19 @@ def measured_profile(
         function, cost = function_of(aggregate.kind), shares.auto[at]
         values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
-            costs = of_values(cost)
-            noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
-            histogram, rounds = measured_values(select, aggregate, accountant, costs, run, draw)
-            values[i], cut = histogram.bounds(aggregate, noise)
-            spent = costs[0] + costs[1] * (rounds - 1)
-            told[profile_keys(select, i)[1]] = _told_values(values[i], cut, spent, histogram, even_groups)
-            cost -= spent
+            whole = whole_of(select, shares, at)
+            searched[i], spent = measured_values(select, aggregate, accountant, of_values(cost, whole), run, draw)
+            spending[i] = spent
+            rest[at] = cost - spent - (cost := of_norms(cost))
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
+    shares = with_rest(select, shares, rest)
+    for i, histogram in searched.items():
+        noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
+        values[i], cut = histogram.bounds(select.aggregates[i], noise)
+        told[profile_keys(select, i)[1]] = _told_values(values[i], cut, spending[i], histogram, even_groups)
+        found[i] = replace(found[i], values=values[i], cut=cut)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))
@@ -612,7 +622,7 @@ def measured_profile(
                 found[i], means=UnitMeans(means, ratios, squares, scales[0], scales[-1]), even_groups=even_groups
             )
         told[profile_keys(select, i)[0]] = found[i].to_json()
-    return {i: found[of] for i, of in first.items()}, told
+    return {i: found[of] for i, of in first.items()}, told, shares
 
 
 def measured_ranges(
@@ -622,7 +632,7 @@ def measured_ranges(
     groups: int,
     run: Run,
     draw: Draw,
-) -> tuple[dict[int, Clip], dict[str, Any]]:
+) -> tuple[dict[int, Clip], dict[str, Any], Shares]:
     """Measure between which values rows lie, where each of them counts by itself and nothing is known of that.
 
     Parameters
@@ -632,31 +642,36 @@ def measured_ranges(
 
     Returns
     -------
-    The bounds by the number of the aggregate, without any where noise hides them, and what is recorded, by what it is
-    found by.
+    The bounds by the number of the aggregate, without any where noise hides them, what is recorded, by what it is found
+    by, and the shares, where what that did not cost is the answers'.
     """
-    found: dict[int, Clip] = {}
-    told: dict[str, Any] = {}
     searched: dict[int, ValueHistogram] = {}
+    spending: dict[int, int] = {}
+    first: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if i in shares.known or not has_range(select, i):
             continue
-        first = found_with(select, at, shares.known)
-        if first not in searched:
-            costs = of_range(shares.auto[first])
-            searched[first], _ = measured_values(select, aggregate, accountant, costs, run, draw)
+        first[i] = of = found_with(select, at, shares.known)
+        if of not in searched:
+            costs = of_range(shares.auto[of], whole_of(select, shares, of))
+            searched[of], spending[of] = measured_values(select, aggregate, accountant, costs, run, draw)
+    shares = with_rest(select, shares, {of: shares.auto[of] - spent for of, spent in spending.items()})
+    found: dict[int, Clip] = {}
+    told: dict[str, Any] = {}
+    for i, of in first.items():
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, groups)
-        bounds, cut = searched[first].bounds(aggregate, noise)
+        bounds, cut = searched[of].bounds(select.aggregates[i], noise)
         found[i] = Clip(bounds, cut=cut)
-        told[_range_key(select, i)] = _told_values(bounds, cut, shares.auto[first], searched[first], groups)
-    return found, told
+        told[_range_key(select, i)] = _told_values(bounds, cut, spending[of], searched[of], groups)
+    return found, told, shares
 
 
 def _noise_of_values(select: PrivateSelect, index: int, cost: int, accountant: Accountant, groups: float) -> float:
     """Return the noise that bounds of values are chosen for: a group has a share of the units, and its own noise."""
-    l2 = select.contribution.kind == "l2"
-    scale = accountant.scale(cost, 1 if l2 else select.contribution.most)
-    return (LONGER if l2 else 1.0) * groups * math.sqrt(accountant.law.variance(scale))
+    l2, most = select.contribution.kind == "l2", select.contribution.most
+    scale = accountant.scale(cost, 1 if l2 else most**accountant.law.power)
+    # The histogram counts units, and a value is a row: nobody knows how many a unit has, between one and the most.
+    return (LONGER if l2 else 1.0 / math.sqrt(most)) * groups * math.sqrt(accountant.law.variance(scale))
 
 
 def _told_values(

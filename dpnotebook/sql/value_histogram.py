@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit
+from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.hidden_tail import Taken
@@ -145,9 +146,9 @@ def _bounds(told: ValueHistogram, of: Answer | None, integer: bool, steps: int) 
 
 
 def measured_values(
-    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, costs: tuple[int, int], run: Run, draw: Draw
+    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, costs: ValueCosts, run: Run, draw: Draw
 ) -> tuple[ValueHistogram, int]:
-    """Return where values are, and from how many histograms that was found.
+    """Return where values are, and what finding that cost.
 
     These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
 
@@ -156,25 +157,32 @@ def measured_values(
     select, aggregate, accountant
         What is asked, and the law of the noise.
     costs
-        Of the first histogram, and of each of the others.
+        Of the histograms.
     run, draw
         Executes a query in DuckDB's SQL; draws noise of a law and a scale.
     """
-    first, scale = (histogram_scale(accountant, cost) for cost in costs)
-    spread, ratio, parts = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio, parts_of_unit(select)
+    ratio, parts = accountant.law.tail_ratio, parts_of_unit(select)
 
-    def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.int64]:
+    def noisy(bins: int, between: Iterable[float | Fraction] | None, scale: Fraction) -> NDArray[np.int64]:
         edges = None if between is None else tuple(map(float, between))
         counts = histograms.values(select, aggregate.input or 0, bins, edges, run)
-        return counts + draw(accountant.noise, (first if between is None else scale) * parts, counts.size)
+        return counts + draw(accountant.noise, scale * parts, counts.size)
 
-    magnitudes = noisy(magnitude_edges().size - 1, None) / parts
-    bounds: Bounds | None = found_magnitudes(magnitudes, first, accountant.noise)
+    spent, bounds, magnitudes = 0, None, np.zeros(0)
+    for cost in costs.tries:
+        if bounds is None:
+            first, spent = histogram_scale(accountant, cost), spent + cost
+            magnitudes = noisy(magnitude_edges().size - 1, None, first) / parts
+            bounds = found_magnitudes(magnitudes, first, accountant.noise)
     if bounds is None:
-        return ValueHistogram(None), 1
-    between, whole, rounds, told = wider(bounds), with_tails(bounds), 1, bounds
+        return ValueHistogram(None), spent
+    units = _units_between(magnitudes, bounds)
+    each = costs.of_others(units)
+    scale = histogram_scale(accountant, each)
+    spread = math.sqrt(accountant.law.variance(scale))
+    between, whole, told = wider(bounds), with_tails(bounds), bounds
     for _ in range(ROUNDS - 1):
-        found, rounds = located(noisy(FINE, between) / parts, spread * ratio, between), rounds + 1
+        found, spent = located(noisy(FINE, between, scale) / parts, spread * ratio, between), spent + each
         if found is None:
             break
         bounds, finer = found
@@ -182,6 +190,13 @@ def measured_values(
         if not finer:
             break
     edges = range_edges(bounds, whole)
-    counts = noisy(edges.size - 1, edges)
+    counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
-    return ValueHistogram(told, places, numbers, parts, spread, ratio), rounds + 1
+    return ValueHistogram(told, places, numbers, parts, spread, ratio), spent + each
+
+
+def _units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:
+    """Return about how many units have values between bounds that were found."""
+    edges = magnitude_edges()
+    inside = (edges[1:] > float(bounds[0])) & (edges[:-1] < float(bounds[1]))
+    return max(float(magnitudes[inside].sum()), 0.0)

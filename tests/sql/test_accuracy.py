@@ -84,7 +84,7 @@ def test_a_length_that_is_found_is_nearly_as_good(table):
     best = min(error(table, count(length, kind="l2")) for length in (54, 64, 76, 91))
     found, draw = [], fixed_noise()
     for _ in range(5):
-        norms, _ = measured_profile(chosen, {}, share, ACCOUNTANT, 50, 50, run, draw)
+        norms, _, _ = measured_profile(chosen, {}, share, ACCOUNTANT, 50, 50, run, draw)
         (clip,) = clips(chosen, norms, share, ACCOUNTANT).values()
         found.append(error(table, chosen, {0: clip.bounds}))
     assert np.median(found) < 1.25 * best

@@ -89,6 +89,45 @@ def test_what_is_known_stays_free(frame):
         assert by_city(session, "COUNT(*)", epsilon=0.3).run().paid == 0
 
 
+def test_a_kept_query_is_answered_by_what_was_bought_meanwhile(frame):
+    """A query that was written, and looked at, before `df.dp` bought its answer costs what it costs written now."""
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        kept, other = by_city(session, "COUNT(*)"), by_city(session, "AVG(cost)")
+        assert not kept.plan.free
+        session.table("visits").groupby("city").count(epsilon=0.5).run()
+        assert kept.plan.free
+        assert kept.plan is kept.plan
+        assert kept.plan.cost == by_city(session, "COUNT(*)").plan.cost
+        assert other.plan.units == by_city(session, "AVG(cost)").plan.units > 0  # of which nothing was bought
+        spent = session.ledger.spent
+        release = kept.run()
+        assert (release.paid, session.ledger.spent) == (0, spent)
+        assert list(release.frame) == list(by_city(session, "COUNT(*)").run().frame)
+        assert list(release.frame)[:2] == ["city", "x"]
+
+
+def test_plans_do_not_depend_on_what_was_looked_at_before(frame):
+    """Two queries of the same statement, in either order, beside one that is written last."""
+    costs = []
+    for looked in (0, 1, 2):
+        with closing(opened(frame, GAUSSIAN, MANY)) as session:
+            queries = [by_city(session, "COUNT(*)"), by_city(session, "COUNT(*)")]
+            for query in queries[:looked]:
+                _ = query.plan
+            session.table("visits").groupby("city").count(epsilon=0.2).run()
+            costs.append({query.plan.units for query in [*queries[::-1], by_city(session, "COUNT(*)")]})
+    assert costs[0] == costs[1] == costs[2]
+    assert len(costs[0]) == 1
+
+
+def test_what_was_paid_for_by_itself_stays_free(frame, same_noise):
+    """Whatever the ways are worth now: neither the query that was kept nor the same words cost anything again."""
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        kept = by_city(session, "COUNT(*)")
+        assert kept.run().paid > 0
+        assert kept.run().paid == by_city(session, "COUNT(*)").run().paid == 0
+
+
 def test_an_error_is_had_for_less(frame):
     """Where an error is asked for, the price decides."""
     with closing(opened(frame, PURE, MANY, rows=18_000)) as session:

@@ -32,7 +32,7 @@ from dpnotebook.sql.aggregates.bounds import (
     magnitude_edges,
     parts_of_unit,
 )
-from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, shares
+from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, of_range, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
@@ -287,13 +287,14 @@ def test_what_units_have_on_average_is_told_with_noise():
 
 
 @pytest.mark.parametrize("known", [(), (1, 3)])
-def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
+@pytest.mark.parametrize("people", [3_000, 90_000])
+def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known, people):
     """Every histogram counts a unit once, and every vector is as long as its norm: all of them, by the noise drawn."""
     kinds = ("count", "sum", "average", "variance", "units")
     chosen = select(*(aggregate(kind, name=kind) for kind in kinds), kind="l2")
     total, drawn = GAUSSIAN.units(0.7), []
     given = shares(chosen, total, GAUSSIAN, known)
-    units = np.arange(3000)
+    units = np.arange(people)
     run = connect(pd.DataFrame({"u": units.astype(str), "k0": (units % 3).astype(str), "x0": units % 50 + 1.0}))
 
     def draw(noise, scale, size):
@@ -301,7 +302,7 @@ def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
         return np.zeros(size, dtype=np.int64)
 
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
-    norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, 3, run, draw)
+    norms, _, given = measured_profile(chosen, {}, given, GAUSSIAN, 3, 3, run, draw)
     assert set(norms) == set(range(5)) - set(known)
     told = [one.means for one in norms.values() if one.means is not None]
     means = {scale for one in told for scale in (one.scale, one.rough)}
@@ -401,14 +402,39 @@ def test_bounds_of_rows_are_found_for_what_is_given_for_that(accountant, epsilon
         drawn.append(scale)
         return np.zeros(size, dtype=np.int64)
 
-    found, told = measured_ranges(chosen, given, accountant, 3, run, draw)
+    found, told, rest = measured_ranges(chosen, given, accountant, 3, run, draw)
     assert set(found) == {0, 1, 2, 3}
     assert all(clip.bounds is not None for clip in found.values())
     assert len(told) == 4
     spent = UNITS * sum((PARTS_OF_UNIT / scale) ** accountant.law.power for scale in drawn)
-    assert spent <= sum(given.auto)
-    assert float(spent / sum(given.auto)) > 0.75  # a round that tells no more is not measured
-    assert given.total <= total
+    assert sum(rest.auto) - 4 <= spent <= sum(rest.auto)
+    # What finding did not cost is the answers' that paid for it, and nothing is lost or added.
+    assert given.total - 4 <= rest.total <= given.total <= total
+    assert rest.main[4] == given.main[4]  # of the count, whose bounds are known
+    assert all(more > less for more, less in zip(rest.main[:4], given.main[:4], strict=True))
+    assert sum(rest.auto) < 0.5 * sum(given.auto)
+
+
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+def test_who_is_hidden_from_the_first_histogram_is_found_in_the_second(accountant):
+    """Of a few hundred units magnitudes are counted twice, of many once: never for more than was charged."""
+    chosen = replace(select(aggregate("average"), kind="rows", most=3), rows='SELECT u, k0, x0 FROM "the table"')
+    given = shares(chosen, accountant.units(0.5), accountant)
+    tries = of_range(given.auto[0]).tries
+    few = 180 if accountant.law.euclidean else 500
+    for people, counted in ((few, 2), (90_000, 1)):
+        units, drawn = np.arange(people), []
+        run = connect(pd.DataFrame({"u": units.astype(str), "k0": "a", "x0": units % 3 + 5.0}))
+
+        def draw(noise, scale, size, drawn=drawn):
+            drawn.append(scale / PARTS_OF_UNIT)
+            return np.zeros(size, dtype=np.int64)
+
+        found, _, rest = measured_ranges(chosen, given, accountant, 1, run, draw)
+        assert found[0].bounds is not None
+        assert drawn[:counted] == [histogram_scale(accountant, cost) for cost in tries[:counted]]
+        assert UNITS * sum(scale**-accountant.law.power for scale in drawn) <= rest.auto[0] <= given.auto[0]
+        assert rest.total <= given.total
 
 
 @pytest.mark.statistical

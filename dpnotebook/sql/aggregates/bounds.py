@@ -24,15 +24,16 @@ from dpnotebook.privacy.laws import Noise, draw_integers, law_of
 from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
-    OF_NORMS,
-    OF_VALUES,
     Shares,
+    ValueCosts,
     found_with,
     has_range,
     needs_bounds,
+    of_norms,
     of_range,
     of_values,
     operands,
+    whole_of,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
@@ -148,21 +149,25 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         measuring(select, shares, accountant, delta, unknown)
     for at, units in enumerate(shares.auto):
         if units:
-            for cost, parts in _histograms(select, *operands(select)[at], units):
+            for cost, parts in _histograms(select, *operands(select)[at], units, whole_of(select, shares, at)):
                 checked_scale(histogram_scale(accountant, max(cost, 1)) * parts)
 
 
-def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: int) -> list[tuple[int, int]]:
-    """Return what histograms cost that bounds are found from, and in how many parts each counts what a unit adds."""
+def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: int, whole: int) -> list[tuple[int, int]]:
+    """Return what histograms cost at least, and in how many parts each counts what a unit adds."""
     parts, function = parts_of_unit(select), function_of(operand.kind)
     if has_range(select, index):
-        return [(cost, parts) for cost in of_range(units)]
+        return _least_costs(of_range(units, whole), parts)
     if select.contribution.kind != "l2":
         return [(units, parts)]
     if not function.centres:
         return [(units, 1)]
-    means = [(units // (OF_VALUES + OF_NORMS) // BESIDE, STEPS_OF_MEANS)]
-    return means + ([(cost, parts) for cost in of_values(units)] if operand.values is None else [])
+    means = [(of_norms(units) // BESIDE, STEPS_OF_MEANS)]
+    return means + (_least_costs(of_values(units, whole), parts) if operand.values is None else [])
+
+
+def _least_costs(costs: ValueCosts, parts: int) -> list[tuple[int, int]]:
+    return [(cost, parts) for cost in (*costs.tries, costs.of_others(math.inf))]
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpnotebook.errors import SQLError
@@ -30,10 +30,15 @@ OF_MEANS = (4, 1, 1)
 FIRST_OF_VALUES = Fraction(1, 5)  # of what finds bounds of means, what the first histogram of values costs
 SHARED_LEAST = 100  # units: what finds bounds is half of that at most, and no histogram is for nothing
 
-# Where rows count one by one, the first histogram is of magnitudes, without which nothing is found: it has most of what
-# is given for finding bounds, and that is enough for its noise to be no more than this, but for half of all.
-FIRST = Fraction(3, 5)
+# Where rows count one by one, the first histogram is of magnitudes, without which nothing is found. A small part of
+# what is given for finding bounds tells those of thousands of units. Only where noise hides them it is measured once
+# more, so that its noise is no more than this, but for half of all.
+FIRST = (Fraction(1, 10), Fraction(1, 2))
 QUIET_RANGE = 10
+
+# Units that the other histograms are planned for. Where more are found these cost as much less, but no less than their
+# part of a tenth of all, and what is not spent is the answer's.
+PLANNED_UNITS = 10_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Shares:
         Number of the aggregate whose count the threshold uses; None where it needs one of its own, or none.
     known
         Numbers of the aggregates whose bounds were found before.
+    finding
+        What of the share of each aggregate is in `auto`.
     """
 
     main: tuple[int, ...]
@@ -60,6 +67,7 @@ class Shares:
     selection: int = 0
     serving: int | None = None
     known: frozenset[int] = frozenset()
+    finding: tuple[int, ...] = ()
 
     @property
     def total(self) -> int:
@@ -114,7 +122,47 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     if min(given) < least:
         raise SQLError(TOO_SMALL)
     selection = math.floor(each * weight) if own_selection is None else own_selection
-    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, frozenset(known))
+    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, frozenset(known), tuple(finding))
+
+
+def with_rest(select: PrivateSelect, shares: Shares, rest: Mapping[int, int]) -> Shares:
+    """Return shares where what finding bounds did not cost goes to the answers of those that paid for it.
+
+    How much that is follows from noisy numbers, and what is spent is in all what was charged: noise that is chosen by
+    what was measured before, so that the costs add up to what was fixed first, is as private as if it was fixed first.
+
+    Parameters
+    ----------
+    select, shares
+        The private aggregation, and what is given for each of its parts.
+    rest
+        What is left of `auto`, by the numbers of the operands.
+
+    Notes
+    -----
+    For Gaussian noise this is Smith and Thakurta, Fully adaptive composition for Gaussian differential privacy (2022).
+    """
+    main, auto, columns = list(shares.main), list(shares.auto), operands(select)
+    for first, left in rest.items():
+        paid = {columns[at][0] for at in range(len(columns)) if _pays(select, shares, at, first)}
+        given = sum(shares.finding[i] for i in paid)
+        for i in paid:
+            main[i] += left * shares.finding[i] // max(given, 1)
+        auto[first] -= left
+    return replace(shares, main=tuple(main), auto=tuple(auto))
+
+
+def whole_of(select: PrivateSelect, shares: Shares, first: int) -> int:
+    """Return what a histogram and the answers cost together that are paid for by the same aggregates."""
+    columns = operands(select)
+    paid = {columns[at][0] for at in range(len(columns)) if _pays(select, shares, at, first)}
+    return shares.auto[first] + sum(shares.main[i] for i in paid)
+
+
+def _pays(select: PrivateSelect, shares: Shares, at: int, first: int) -> bool:
+    """Return whether a column's bounds are found from the histogram of another, or of its own."""
+    i, operand = operands(select)[at]
+    return i not in shares.known and _is_sought(select, operand) and found_with(select, at, shares.known) == first
 
 
 def has_range(select: PrivateSelect, index: int) -> bool:
@@ -140,7 +188,7 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     if has_range(select, index) and inside:
         return math.floor(share * PROFILE)
     if has_range(select, index):
-        quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST
+        quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
         return math.floor(min(max(share * PROFILE, quiet), Fraction(share, 2)))
     if select.contribution.kind != "l2":
         return share // 2
@@ -156,17 +204,63 @@ def needs_bounds(select: PrivateSelect, index: int, known: Collection[int] = ())
     return index not in known and any(_is_sought(select, operand) for operand in select.aggregates[index].operands)
 
 
-def of_values(cost: int) -> tuple[int, int]:
-    """Return what the first histogram of values costs, which finds them or not, and what each of the others does."""
+@dataclass(frozen=True)
+class ValueCosts:
+    """What histograms cost that values of rows are found with.
+
+    Parameters
+    ----------
+    tries
+        Of magnitudes: each but the first is measured only where the one before hides them all.
+    other
+        Of each of the others, at most.
+    least
+        The same where so many units are found that more noise hides nothing.
+    """
+
+    tries: tuple[int, ...]
+    other: int
+    least: int = 0
+
+    def of_others(self, units: float) -> int:
+        """Return what each of the others costs where about so many units are found."""
+        of_units = math.floor(self.other * min(PLANNED_UNITS / max(units, 1.0), 1.0))
+        return max(min(self.least, self.other), of_units)
+
+
+def of_values(cost: int, whole: int = 0) -> ValueCosts:
+    """Return what the histograms of values cost, the first of which finds them or not, where norms are found too.
+
+    Parameters
+    ----------
+    cost
+        Of all that finds bounds.
+    whole
+        That, and what the answers cost.
+    """
     all_of_them = cost // (OF_VALUES + OF_NORMS) * OF_VALUES
     first = math.floor(cost * FIRST_OF_VALUES)
-    return first, (all_of_them - first) // (OF_VALUES - 1)
+    return ValueCosts((first,), (all_of_them - first) // (OF_VALUES - 1), _least_of(whole, OF_VALUES + OF_NORMS))
 
 
-def of_range(cost: int) -> tuple[int, int]:
-    """Return the same where rows count one by one, and values are all that is to be found."""
-    first = math.floor(cost * FIRST)
-    return first, (cost - first) // (OF_VALUES - 1)
+def of_norms(cost: int) -> int:
+    """Return what the histogram of norms costs, with what it has beside, where values are found too.
+
+    It tells by how much units with many rows move a mean: the more units there are, the more that is beside the noise.
+    """
+    return cost // (OF_VALUES + OF_NORMS) * OF_NORMS
+
+
+def of_range(cost: int, whole: int = 0) -> ValueCosts:
+    """Return the same as `of_values` where rows count one by one, and values are all that is to be found."""
+    tries = [math.floor(cost * part) for part in FIRST]
+    if not tries[0]:
+        tries = [math.floor(cost * sum(FIRST))]
+    return ValueCosts(tuple(tries), (cost - sum(tries)) // (OF_VALUES - 1), _least_of(whole, OF_VALUES))
+
+
+def _least_of(whole: int, histograms: int) -> int:
+    return max(math.floor(whole * PROFILE / histograms), 1)
 
 
 def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:

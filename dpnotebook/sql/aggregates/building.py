@@ -11,7 +11,15 @@ from dpnotebook.planner.plan import MANY_ROWS
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.noise import checked_scale
-from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.budget_split import (
+    Shares,
+    cost_of,
+    found_with,
+    has_range,
+    needs_bounds,
+    of_range,
+    operands,
+)
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -96,9 +104,10 @@ def measuring(
 
 
 def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
-    """Return what the histograms cost that the bounds of an aggregate are found from."""
+    """Return what the histograms cost that the bounds of an aggregate are found from, or not: those of magnitudes."""
     mine = [at for at, (i, operand) in enumerate(operands(select)) if i == index and operand.bounds is None]
-    return [shares.auto[found_with(select, at, shares.known)] for at in mine]
+    costs = [shares.auto[found_with(select, at, shares.known)] for at in mine]
+    return [max(of_range(cost).tries[-1], 1) for cost in costs] if has_range(select, index) else costs
 
 
 def _check_contribution(aggregate: Aggregate, contribution: Contribution, law: Law) -> None:

@@ -93,7 +93,7 @@ def taken_from_json(part: str, told: Mapping[str, Any]) -> dict[int, Taken]:
 
 
 def hidden_tail(
-    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, *, tails: float = 1.0
+    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, *, beside: bool = False
 ) -> tuple[Floats, Floats, Floats]:
     """Return how many units each bin behind the last that is found holds: to choose by, on average, and at most.
 
@@ -109,8 +109,9 @@ def hidden_tail(
         The first bin in which units are found, and the one behind the last.
     usual
         How much of the weight the laws have that say no more than the one to choose bounds by.
-    tails
-        How many times as wide Gaussian noise would be that is far out as often.
+    beside
+        Whether the first bin behind may hold what noise allows there, and each other one an eighth of the one before,
+        whatever the laws say.
 
     Returns
     -------
@@ -139,19 +140,19 @@ def hidden_tail(
     may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
     average = (weights * amounts) @ hidden
     likely = amounts[middle] * hidden[middle] + SELDOM * may
-    if tails > 1.0 and may.size and end > first:
-        may[0] = max(float(may[0]), _beside(noisy, scale, edges, end))
+    if beside and may.size and end > first:
+        may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
     return likely, average, may
 
 
 def _beside(noisy: Floats, scale: float, edges: Floats, end: int) -> float:
     """Return what the first bin behind the last that is found may hold, whatever the law: laws are fitted to noise.
 
-    Noise with long tails is far out so often that by it a law with nobody there fits best. As densely as in the bin
-    before it units are there at most.
+    Noise is far out often enough that by it a law with nobody there fits best. As densely as in the bin before it units
+    are there at most, which may hold more than noise says.
     """
     wide = (edges[end + 1] - edges[end]) / (edges[end] - edges[end - 1])
-    return float(min(max(noisy[end], 0.0) + ALLOWED * scale, max(noisy[end - 1], 0.0) * wide))
+    return float(min(max(noisy[end], 0.0) + ALLOWED * scale, (max(noisy[end - 1], 0.0) + scale) * wide))
 
 
 def _allowed(counts: Floats, noisy: Floats, scale: float) -> Floats:

@@ -18,15 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import ALLOWED, Taken, hidden_tail
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 
 Floats = NDArray[np.float64]
 Answer = Literal["means", "sums", "squares"]
 
 ROUNDS = OF_VALUES - 1  # histograms of values beside that of magnitudes: the last one is coarse
-FINE = 1024  # bins of equal width: many tell where values are
-SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell more
+FINE = 1536  # bins of equal width: many tell where values are
+SPREAD = 64  # bins: where values take more, finer ones would not tell more
 NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
 FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
@@ -38,15 +38,19 @@ USUAL_SQUARES = 0.2  # the same for squares, of which heavy tails would be nearl
 
 
 def wider(bounds: Bounds) -> Bounds:
-    """Return bounds of magnitudes with the next order of magnitude, and with zero: tails may be hidden there."""
+    """Return bounds of magnitudes with the next order of magnitude, and with as many below zero as above.
+
+    Tails may be hidden there. Where most values are on one side of zero, those on the other one are of several orders
+    of magnitude, and noise hides them in each of these.
+    """
     low, high = bounds
-    return min(low * 2, Fraction(0)), max(high * 2, Fraction(0))
+    return min(low * 2, -high), max(high * 2, -low)
 
 
 def with_tails(bounds: Bounds) -> Bounds:
-    """Return bounds of magnitudes with several more on each side where values are, and with zero: for tails."""
+    """Return bounds of magnitudes with several more on each side where values are, for tails, and the other side."""
     low, high = bounds
-    return min(low * BEHIND, Fraction(0)), max(high * BEHIND, Fraction(0))
+    return min(low * BEHIND, -high), max(high * BEHIND, -low)
 
 
 def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bool] | None:
@@ -117,7 +121,7 @@ def trimmed(
     if found is None:
         return None
     usual = USUAL_SQUARES if squares else USUAL
-    *finer, heavy = _counts(noisy, scale, edges, *found, usual, tail_ratio)
+    *finer, heavy = _counts(noisy, scale, edges, *found, usual)
     likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
     ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
@@ -126,7 +130,7 @@ def trimmed(
     error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
     best = int(np.argmin(_bias(likely, ends, low, high, squares) ** 2 + error**2))
     cut = float(_bias(average, ends, low[best : best + 1], high[best : best + 1], squares)[0])
-    most = _most(heavy, edges, found, float(low[best]), float(high[best]), squares)
+    most = _most(heavy, scale, edges, found, float(low[best]), float(high[best]), squares)
     places = ((ends[1:] + ends[:-1]) / 2).clip(low[best], high[best])
     weights = likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
@@ -167,21 +171,28 @@ def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: boo
     return np.asarray(np.maximum(squares_less + squares_more + (less - more) ** 2, 0.0))
 
 
-def _most(counts: Floats, edges: Floats, found: tuple[int, int], low: float, high: float, squares: bool) -> float:
+def _most(
+    counts: Floats, scale: float, edges: Floats, found: tuple[int, int], low: float, high: float, squares: bool
+) -> float:
     """Return what keeping values between bounds takes at most.
 
-    Where values are found, all of a bin may be at its far end: many are equal. What a tail may hold is a bound already.
+    Where values are found, all of a bin may be at its far end: many are equal, and more of them than noise says. What a
+    tail may hold is a bound already.
     """
-    weights, middles = counts / max(float(counts.sum()), 1.0), (edges[1:] + edges[:-1]) / 2
+    total, middles, inside = max(float(counts.sum()), 1.0), (edges[1:] + edges[:-1]) / 2, slice(*found)
+    weights = counts / total
     least, most = middles.copy(), middles.copy()
-    least[slice(*found)], most[slice(*found)] = edges[:-1][slice(*found)], edges[1:][slice(*found)]
+    least[inside], most[inside] = edges[:-1][inside], edges[1:][inside]
     less, more = np.maximum(low - least, 0.0), np.maximum(most - high, 0.0)
-    if not squares:
-        return float((less + more) @ weights)
-    middle = float(middles.clip(low, high) @ weights)
-    below = np.where(less > 0.0, (least - middle) ** 2 - (low - middle) ** 2, 0.0)
-    above = np.where(more > 0.0, (most - middle) ** 2 - (high - middle) ** 2, 0.0)
-    return float(np.maximum(below + above, 0.0) @ weights + ((less + more) @ weights) ** 2)
+    each = less + more
+    if squares:
+        middle = float(middles.clip(low, high) @ weights)
+        below = np.where(less > 0.0, (least - middle) ** 2 - (low - middle) ** 2, 0.0)
+        above = np.where(more > 0.0, (most - middle) ** 2 - (high - middle) ** 2, 0.0)
+        each = np.maximum(below + above, 0.0)
+    hidden = ALLOWED * scale / total * float(np.sqrt((each[inside] ** 2).sum()))
+    taken = float(each @ weights) + hidden
+    return taken + float((less + more) @ weights) ** 2 if squares else taken
 
 
 def _found(
@@ -195,11 +206,9 @@ def _found(
     return min(first, end - 1), max(end, first + 1)
 
 
-def _counts(
-    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, tails: float
-) -> list[Floats]:
+def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> list[Floats]:
     """Return how many units each bin holds, to choose by, on average and at most: with tails on either side."""
-    above = hidden_tail(noisy, scale, edges, first, end, usual, tails=tails)
-    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual, tails=tails)
+    above = hidden_tail(noisy, scale, edges, first, end, usual, beside=True)
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual, beside=True)
     kept = np.maximum(noisy[first:end], 0.0)
     return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]
