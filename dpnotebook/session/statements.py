@@ -139,7 +139,7 @@ class Statements:
         else:
             accuracy = Accuracy(**given, confidence=confidence)
         route = Route(
-            partial(self._decided, session, text, statement, parameters, contribution),
+            partial(self._decided, session, text, statement, parameters, contribution, bounds),
             partial(self._stands, statement.table),
         )
         return route.first(accuracy, fresh)
@@ -156,15 +156,14 @@ class Statements:
         statement: Statement,
         parameters: Mapping[str, Any],
         contribution: str | None,
+        bounds: ValueBounds | None,
         accuracy: Accuracy,
         fresh: bool,
     ) -> Query:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.analysis.analyse import analyse
-        from dpnotebook.sql.analysis.contributions import draws_few
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
-        from dpnotebook.sql.profile import with_usual_norms
 
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
@@ -176,9 +175,8 @@ class Statements:
                 return planned
 
         def read(wanted: str | None, within: ValueBounds | None) -> Statement:
-            return at_epsilon(analyse(text, self.relations.known, parameters, wanted, within), self.ledger.accountant)[
-                0
-            ]
+            found = analyse(text, self.relations.known, parameters, wanted, within)
+            return at_epsilon(found, self.ledger.accountant)[0]
 
         wanted = contribution if bounded else "as it is"
         statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)

@@ -35,6 +35,7 @@ SHARED_LEAST = 100  # units: what finds bounds is half of that at most, and no h
 # more, so that its noise is no more than this, but for half of all.
 FIRST = (Fraction(1, 10), Fraction(1, 2))
 QUIET_RANGE = 10
+MOST_INSIDE = Fraction(1, 4)  # in place of half of all, where declared bounds hold if noise hides what is inside
 
 # Units that the other histograms are planned for. Where more are found these cost as much less, but no less than their
 # part of a tenth of all, and what is not spent is the answer's.
@@ -185,11 +186,9 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     Little where they are found inside declared ones: these hold where noise hides them.
     """
     inside = select.aggregates[index].within is not None
-    if has_range(select, index) and inside:
-        return math.floor(share * PROFILE)
     if has_range(select, index):
         quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
-        return math.floor(min(max(share * PROFILE, quiet), Fraction(share, 2)))
+        return math.floor(min(max(share * PROFILE, quiet), share * (MOST_INSIDE if inside else Fraction(1, 2))))
     if select.contribution.kind != "l2":
         return share // 2
     aggregate = select.aggregates[index]
