@@ -47,7 +47,7 @@ def typed_sums(executor: Executor, relation: str, columns: Sequence[tuple[str, s
         If the database fails.
     """
     own = hashlib.blake2b(b"typed rows", key=key, digest_size=32).digest()
-    sums = _Sums(columns, own)
+    sums = _HashedRows(columns, own)
     if isinstance(executor, DuckDBExecutor):
 
         def read(result: Any) -> None:
@@ -61,7 +61,7 @@ def typed_sums(executor: Executor, relation: str, columns: Sequence[tuple[str, s
     return sums.rows, *sums.found
 
 
-class _Sums:
+class _HashedRows:
     """Two sums of hashes of rows, and how many there were.
 
     Parameters
