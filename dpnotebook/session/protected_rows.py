@@ -129,10 +129,10 @@ class ProtectedRows:
         key = tuple(name for name in columns if name in self._left_out)
         if not key:
             return ""
-        form = TYPED if like.startswith(TYPED) else like and FORMLESS
+        form = _form(like)
         if (key, form) not in self._beside:
             found = typed_digest_of(self.whole, [*self._used, *key], self.table.unit, self._key, form)
-            self._beside[key, form] = found
+            self._beside[key, form] = self._beside[key, _form(found)] = found
         return self._beside[key, form]
 
     def undeclared_like(self, known: str) -> str:
@@ -163,6 +163,11 @@ class ProtectedRows:
                 f"To ask about the new values, protect the frame under a new name. "
                 f"session.table({shorten(self.table.name, 120)}) still asks about the old ones"
             )
+
+
+def _form(digest: str) -> str:
+    """Return how digests begin that can be compared with one; empty where there is none."""
+    return TYPED if digest.startswith(TYPED) else digest and FORMLESS
 
 
 def _declare(source: Source, domain: Domain) -> None:

@@ -143,3 +143,19 @@ def test_a_ledger_of_either_digest_goes_on(tmp_path, monkeypatch, before):
         with pytest.raises(FrameChanged, match="not declared"):
             one.sql(TEXT, epsilon=14, fresh=True).run()
         assert one.spent == spent
+
+
+def test_it_is_worked_out_once_in_a_session(monkeypatch):
+    """Also where a later statement holds it against the one that the first recorded."""
+    frame, asked = made(), []
+
+    def counted(*told):
+        asked.append(told[1])
+        return typed_digest_of(*told)
+
+    monkeypatch.setattr("dpnotebook.session.protected_rows.typed_digest_of", counted)
+    with contextlib.closing(dpn.Session(dpn.Budget(40.0, 1e-5), ":memory:", confirm="never")) as session:
+        session.protect(frame, "t", unit="who", max_rows=8)
+        for epsilon in (10, 12):
+            session.sql(TEXT, epsilon=epsilon, fresh=True).run()
+    assert asked == [["who", "fee", "sex"]]
