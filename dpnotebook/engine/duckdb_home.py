@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from dpnotebook.errors import DomainError, EngineError, shorten
 if TYPE_CHECKING:
     import pandas as pd
 
-_kept = itertools.count()
+KEPT = "__kept_rows"
 
 
 class DuckDBHome:
@@ -83,9 +82,9 @@ class DuckDBHome:
         return self._executor.columns(query)
 
     def keep(self, query: str) -> str | None:
-        """Keep the rows of a query in a temporary table of a new name; None where there is no room for them."""
+        """Keep the rows of a query in a temporary table; None where there is no room, or a table has its name."""
         try:
-            return self._executor.keep(f"__kept_{next(_kept)}", query)
+            return self._executor.keep(KEPT, query)
         except EngineError:
             return None
 
