@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 VECTORS = 64  # of 2,048 rows: what is read at a time fits a processor's cache
 SAMPLE, FEW = 100_000, 1_000
-_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "BOOLEAN"}
+WHOLE = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "BOOLEAN"}
 _TIMES = {"TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS"}
 _LOW = 2**64 - 1
 
-_SPLITMIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SPLITMIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 Bits = NDArray[np.uint64]
 
@@ -60,18 +60,18 @@ def row_sums(
 
 
 def _sums(result: duckdb.DuckDBPyConnection, columns: int, key: bytes) -> tuple[int, int, int]:
-    constants = _constants(key, 2 * len(result.description) + 3)
+    constants = mixing_constants(key, 2 * len(result.description) + 3)
     rows, first, second = 0, 0, 0
     while len(chunk := result.fetch_df_chunk(VECTORS)):
         bits = [chunk[name].to_numpy().view(np.uint64) for name in chunk.columns]
         hashed = np.full(len(chunk), constants[0])
         for i, values in enumerate(bits):
             if i < columns or values.any():  # seldom is anything NULL
-                _stir(hashed, values, *constants[2 * i + 3 : 2 * i + 5])
+                stir(hashed, values, *constants[2 * i + 3 : 2 * i + 5])
         rows += len(chunk)
         again = hashed.copy()
-        first += int(_stir(hashed, constants[1], *_SPLITMIX).sum(dtype=np.uint64))
-        second += int(_stir(again, constants[2], *_SPLITMIX).sum(dtype=np.uint64))
+        first += int(stir(hashed, constants[1], *SPLITMIX).sum(dtype=np.uint64))
+        second += int(stir(again, constants[2], *SPLITMIX).sum(dtype=np.uint64))
     return rows, first, second
 
 
@@ -83,17 +83,17 @@ def _query(executor: DuckDBExecutor, relation: str, columns: Sequence[tuple[str,
     salt = literal(hashlib.blake2b(b"text", key=key, digest_size=16).hexdigest())
     numbers = {name: _number(f"t.{identifier(name)}", kind) for name, kind in columns}
     texts = [name for name, number in numbers.items() if number is None]
-    few = _few(executor, relation, texts)
+    few = few_texts(executor, relation, texts)
     tables, joins, shown = [], [], []
     for i, (name, _) in enumerate(columns):
         number, text = numbers[name], f"t.{identifier(name)}::VARCHAR"
         if number is None and name in few:
             distinct = f"SELECT DISTINCT encode({text}) AS b FROM {relation} AS t"
-            tables.append(f"d{i} AS MATERIALIZED (SELECT b, {_hash(f'{salt}::BLOB || b')} AS h FROM ({distinct}))")
+            tables.append(f"d{i} AS MATERIALIZED (SELECT b, {text_bits(f'{salt}::BLOB || b')} AS h FROM ({distinct}))")
             joins.append(f" LEFT JOIN d{i} ON encode({text}) = d{i}.b")
             number = f"coalesce(d{i}.h, 0)::UBIGINT"
         elif number is None:
-            number = f"coalesce({_hash(f'{salt} || {text}')}, 0)::UBIGINT"
+            number = f"coalesce({text_bits(f'{salt} || {text}')}, 0)::UBIGINT"
         shown.append(number)
     for start in range(0, len(columns), 62):
         bits = enumerate(columns[start : start + 62])
@@ -102,7 +102,7 @@ def _query(executor: DuckDBExecutor, relation: str, columns: Sequence[tuple[str,
     return f"{'WITH ' if tables else ''}{', '.join(tables)} SELECT {listed} FROM {relation} AS t{''.join(joins)}"
 
 
-def _few(executor: DuckDBExecutor, relation: str, texts: Sequence[str]) -> set[str]:
+def few_texts(executor: DuckDBExecutor, relation: str, texts: Sequence[str]) -> set[str]:
     """Return which columns of text seem to have few values, judged by their first rows."""
     if not texts:
         return set()
@@ -115,7 +115,7 @@ def _few(executor: DuckDBExecutor, relation: str, texts: Sequence[str]) -> set[s
 
 def _number(column: str, kind: str) -> str | None:
     """Return an expression of type BIGINT or DOUBLE, never NULL, for a value of a type; None where it is text."""
-    if kind in _INTEGERS:
+    if kind in WHOLE:
         return f"coalesce({column}::BIGINT, 0)"
     if kind in ("FLOAT", "DOUBLE"):
         return f"coalesce({column}::DOUBLE, 0)"
@@ -128,17 +128,18 @@ def _number(column: str, kind: str) -> str | None:
     return None
 
 
-def _hash(text: str) -> str:
+def text_bits(text: str) -> str:
+    """Return SQL of the 64 lower bits of the MD5 of a text or bytes; NULL stays NULL."""
     return f"(md5_number({text}) & {_LOW}::UHUGEINT)::UBIGINT"
 
 
-def _constants(key: bytes, count: int) -> Bits:
+def mixing_constants(key: bytes, count: int) -> Bits:
     """Return odd 64-bit numbers that only who has the key can know."""
     found = [hashlib.blake2b(b"%d" % i, key=key, digest_size=8).digest() for i in range(count)]
     return np.frombuffer(b"".join(found), dtype="<u8").astype(np.uint64) | np.uint64(1)
 
 
-def _stir(hashed: Bits, values: Bits | np.uint64, first: np.uint64, second: np.uint64) -> Bits:
+def stir(hashed: Bits, values: Bits | np.uint64, first: np.uint64, second: np.uint64) -> Bits:
     """Bring values into hashes, in place: one to one in each, by multiplications and shifts.
 
     The constants of Steele et al., SplitMix64 (OOPSLA 2014), make it the middle of that generator's finalizer.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from dpnotebook.errors import DomainError, EngineError, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
+
+KEPT = "__kept_rows"
 
 
 class DuckDBHome:
@@ -77,6 +80,18 @@ class DuckDBHome:
     def run(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
         return self._executor.columns(query)
+
+    def keep(self, query: str) -> str | None:
+        """Keep the rows of a query in a temporary table; None where there is no room, or a table has its name."""
+        try:
+            return self._executor.keep(KEPT, query)
+        except EngineError:
+            return None
+
+    def drop(self, kept: str) -> None:
+        """Drop a temporary table; a connection that is closed has none."""
+        with contextlib.suppress(EngineError):
+            self._executor.columns(f"DROP TABLE IF EXISTS {kept}")
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried to where this connection cannot be reached."""

@@ -69,6 +69,12 @@ class Home(Protocol):
     def run(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
 
+    def keep(self, query: str) -> str | None:
+        """Keep the rows of a query, and return what to select them from; None where they are read as well in place."""
+
+    def drop(self, kept: str) -> None:
+        """Let go of rows that were kept."""
+
     def kinds(self, table: Held) -> dict[str, Kind]:
         """Return what each column holds, in order; elements of lists, and what is rounded, are noted in the table."""
 

@@ -53,6 +53,13 @@ class ServerHome(ABC):
         """Return the columns of a query, masked where NULL."""
         return self._queries.columns(query)
 
+    def keep(self, query: str) -> str | None:
+        """Return None: nothing more than has to be is written into a database of the user's."""
+        return None
+
+    def drop(self, kept: str) -> None:  # noqa: B027 - nothing was kept
+        """Do nothing: nothing is kept."""
+
     def kinds(self, table: Held) -> dict[str, Kind]:
         """Return what each column holds, in order."""
         self._show(table)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -146,6 +147,30 @@ class Workspace:
             for name in tables:
                 self._tables[name].source.check_still()
             return found
+
+    @contextmanager
+    def keeping(self, query: str, tables: Sequence[str]) -> Iterator[str | None]:
+        """Keep the rows of a query while several others read them; nothing else is done meanwhile.
+
+        Parameters
+        ----------
+        query, tables
+            As for `run`.
+
+        Yields
+        ------
+        What to select them from; None where the query has to be asked again.
+        """
+        with self._lock:
+            home = self._ready(tables, [query])
+            kept = home.keep(query)
+            for name in tables:
+                self._tables[name].source.check_still()
+            try:
+                yield kept
+            finally:
+                if kept is not None:
+                    home.drop(kept)
 
     def frame(self, name: str) -> pd.DataFrame:
         """Return a public table, whole.

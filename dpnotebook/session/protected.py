@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -100,9 +101,10 @@ class ProtectedTable(Verbs):
         """Return the columns that the fingerprint leaves out and words of a statement name; see `ProtectedRows`."""
         return sorted({name for rows in self.parts for name in rows.beside(words)})
 
-    def digest_beside(self, columns: Sequence[str]) -> str | list[str]:
+    def digest_beside(self, columns: Sequence[str], like: str | Sequence[str] = "") -> str | list[str]:
         """Return a keyed digest of columns that the fingerprint leaves out; of a table that grew, one for each part."""
-        found = [rows.digest_beside(columns) for rows in self.parts]
+        known = itertools.chain([like] if isinstance(like, str) else like, itertools.repeat(""))
+        found = [rows.digest_beside(columns, one) for rows, one in zip(self.parts, known, strict=False)]
         return found if self.table.parts else found[0]
 
     def undeclared_like(self, known: str) -> str:

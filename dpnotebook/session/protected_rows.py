@@ -10,7 +10,7 @@ from dpnotebook.domain import Attribute, Dates, Domain, Times
 from dpnotebook.domain.parts import check_no_part
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.parts import check_together, without_units
-from dpnotebook.engine.row_digest import FORMLESS, digest_of
+from dpnotebook.engine.row_digest import FORMLESS, TYPED, digest_of, typed_digest_of
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, shorten
@@ -78,7 +78,7 @@ class ProtectedRows:
         self.whole: Source = source
         self.source = source.select(self._used)
         self._key = key
-        self._beside: dict[tuple[str, ...], str] = {}
+        self._beside: dict[tuple[tuple[str, ...], str], str] = {}
         # What earlier versions kept of it: nothing of a file, all of whose bytes were in the fingerprint.
         self._undeclared = None if self._used and not source.fingerprint_is_whole else ""
         max_rows = table.max_rows if table.unit is not None else None
@@ -115,7 +115,7 @@ class ProtectedRows:
         """
         return sorted(name for name in self._left_out if name.casefold() in words)
 
-    def digest_beside(self, columns: Sequence[str]) -> str:
+    def digest_beside(self, columns: Sequence[str], like: str = "") -> str:
         """Return a keyed digest of columns that the fingerprint leaves out, each value with the rest of its row.
 
         Parameters
@@ -123,11 +123,17 @@ class ProtectedRows:
         columns
             Their names; the digest is of all of them together, so that they cannot trade values between rows either.
             Those that other parts have are left out.
+        like
+            A digest that was recorded, which it is to be compared with: it is made as the version made it that did.
         """
         key = tuple(name for name in columns if name in self._left_out)
-        if key and key not in self._beside:
-            self._beside[key] = digest_of(self.whole, [*self._used, *key], self.table.unit, self._key)
-        return self._beside[key] if key else ""
+        if not key:
+            return ""
+        form = _form(like)
+        if (key, form) not in self._beside:
+            found = typed_digest_of(self.whole, [*self._used, *key], self.table.unit, self._key, form)
+            self._beside[key, form] = self._beside[key, _form(found)] = found
+        return self._beside[key, form]
 
     def undeclared_like(self, known: str) -> str:
         """Return the digest that earlier versions kept of all that is not declared, as the one that made `known` did.
@@ -157,6 +163,11 @@ class ProtectedRows:
                 f"To ask about the new values, protect the frame under a new name. "
                 f"session.table({shorten(self.table.name, 120)}) still asks about the old ones"
             )
+
+
+def _form(digest: str) -> str:
+    """Return how digests begin that can be compared with one; empty where there is none."""
+    return TYPED if digest.startswith(TYPED) else digest and FORMLESS
 
 
 def _declare(source: Source, domain: Domain) -> None:

@@ -100,16 +100,26 @@ class Relations:
             _queries(statement),
         )
 
-    def digests(self, statement: Statement) -> dict[str, dict[str, Any]]:
+    def digests(
+        self, statement: Statement, known: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> dict[str, dict[str, Any]]:
         """Return what tells whether all that the ledger does not know of, and a statement reads, is still the same.
 
         Of public tables a fingerprint; of protected ones the columns that are not declared and whose names stand in the
         statement, which are all that it can read, and a digest of them.
+
+        Parameters
+        ----------
+        statement
+            What reads them.
+        known
+            What was recorded of the columns, by table, which they are to be compared with.
         """
         words, columns = named(_queries(statement)), {}
         for name in statement.tables:
             found = self.protected[name].beside(words)
-            columns[name] = {"names": found, "digest": self.protected[name].digest_beside(found)}
+            like = (known or {}).get(name, {}).get("digest", "")
+            columns[name] = {"names": found, "digest": self.protected[name].digest_beside(found, like)}
         return {"fingerprints": self._fingerprints(statement), "columns": columns}
 
     def _fingerprints(self, statement: Statement) -> dict[str, str]:
@@ -147,7 +157,7 @@ class Relations:
                 changed.append(name)
         known = told.get("columns", {})  # earlier versions kept a fingerprint of all that was not declared
         if known:
-            now = self.digests(statement)["columns"]
+            now = self.digests(statement, known)["columns"]
             changed += [name for name, digest in known.items() if not _alike(now.get(name), digest)]
         if changed:
             name = changed[0]
@@ -163,7 +173,7 @@ class Relations:
             here = self.protected.get(name)
             if here is None:
                 continue
-            now = {"names": known["names"], "digest": here.digest_beside(known["names"])}
+            now = {"names": known["names"], "digest": here.digest_beside(known["names"], known["digest"])}
             if not _alike(now, known):
                 raise FrameChanged(
                     f"a column that is not declared of {name} was another when release {record.number} found how much "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -56,6 +57,7 @@ TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer group
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Run = Callable[[str], dict[str, NDArray[Any]]]
+Keep = Callable[[str, Sequence[str]], AbstractContextManager[str | None]]
 Earlier = Callable[[int], Record]
 
 
@@ -147,6 +149,7 @@ def measure_statement(
     hide: bool = True,
     kept: Callable[[PrivateSelect], str] | None = None,
     earlier: Earlier | None = None,
+    keep: Keep | None = None,
 ) -> tuple[list[Integers], dict[str, Any]]:
     """Return noisy numbers of the groups that may be shown, one array a private aggregation, and their keys and bounds.
 
@@ -170,6 +173,8 @@ def measure_statement(
         Gives the secret by which rows are sampled whenever the statement is asked; that of the charge alone if None.
     earlier
         Finds the release that is made sharper.
+    keep
+        Keeps rows that several queries read.
     """
     statement = recorded_statement(charge)
     numbers, told = [], []
@@ -189,7 +194,11 @@ def measure_statement(
         law = draw or partial(draw_integers, source=source)
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
-        answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide, *known, cuts)
+        several = keep is not None and any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
+        rows = keep(select.rows, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
+        with rows as name:
+            read = replace(select, kept=name or "")
+            answer, about = _measured(read, units, delta, accountant, execute, law, secret, hide, *known, cuts)
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
         numbers.append(answer)

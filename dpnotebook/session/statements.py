@@ -369,17 +369,18 @@ class Statements:
         """Return noisy numbers of the groups that may be shown, and their keys and bounds."""
         from dpnotebook.session.statement_answers import measure_statement
 
-        run, accountant = self.relations.workspace.run, self.ledger.accountant
+        workspace, accountant = self.relations.workspace, self.ledger.accountant
         return measure_statement(
             charge,
             randomness,
             accountant,
-            run,
+            workspace.run,
             report,
             draw=self.draw,
             hide=self.hide,
             kept=self.relations.sample_secret,
             earlier=self.ledger.get,
+            keep=workspace.keeping,
         )
 
     def reveal(self, record: Record, query: Query, paid: int) -> Release:

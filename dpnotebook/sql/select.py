@@ -209,6 +209,8 @@ class PrivateSelect:
     conditions
         Of one that is of the rows of one table: the conditions on them that all have to hold, as they were read; None
         where it is of anything else.
+    kept
+        Where the rows are kept while several queries read them; empty where each of them asks `rows`.
     drawn
         What drawing rows of a unit does to the answer, where nobody has said how many it has; else empty.
     """
@@ -232,6 +234,12 @@ class PrivateSelect:
     tree: exp.Select | None = field(default=None, compare=False, repr=False)
     conditions: tuple[exp.Expr, ...] | None = field(default=None, compare=False, repr=False)
     drawn: str = ""
+    kept: str = field(default="", compare=False, repr=False)
+
+    @property
+    def source(self) -> str:
+        """SQL of the rows behind FROM."""
+        return self.kept or f"({self.rows})"
 
     @property
     def canonical(self) -> dict[str, Any]:

@@ -86,7 +86,9 @@ def value_from_json(value: Any) -> Any:
 
 
 def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
-    values = {name: getattr(select, name) for name in _names(PrivateSelect) if name not in ("tree", "conditions")}
+    values = {
+        name: getattr(select, name) for name in _names(PrivateSelect) if name not in ("tree", "conditions", "kept")
+    }
     values |= {name: _text(values[name]) for name in FRACTIONS}
     values["keys"] = [
         {"name": key.name, "levels": key.levels and keys_to_json([key.levels])[0], "kind": key.kind}

@@ -113,7 +113,7 @@ def test_one_aggregate_is_shown_large(statement_plan, page):
 def test_an_error_that_is_not_known_beforehand_is_said_to_be(statement_plan, page):
     """No number and no picture stands in for it, and the prices are about what is known."""
     text = page(plan_html(statement_plan(AUTO, COUNT))).text
-    assert "mean = AVG(cost): not known yet bounds are found first" in text
+    assert "mean = AVG(cost): not known yet · bounds are found first" in text
     assert "error of n, 95%" in text
     alone = statement_plan(AUTO, assumption="bounds are found first")
     html = plan_html(alone)
@@ -128,7 +128,7 @@ def test_a_range_stands_for_an_error_that_depends_on_how_much_units_add(statemen
     found = part("n", math.nan, note="norms are found first", words="COUNT(*)", between=(40.0, 300.0))
     alone = statement_plan(found, assumption="norms are found first")
     text = page(plan_html(alone)).text
-    assert "n = COUNT(*): ±40 to ±300 rows the least if one unit has 1 row, the most if it has 10" in text
+    assert "n = COUNT(*): ±40 to ±300 rows · the least if one unit has 1 row, the most if it has 10" in text
     assert text.lower().count("norms are found first") == 1
     assert "±40 to ±300 rows" in plan_text(alone)
     assert in_short(statement_plan(found, SUM)) == "n ±40 to ±300 rows, total ±4,200 SUM(cost)"

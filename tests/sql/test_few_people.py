@@ -3,6 +3,8 @@
 The study of 2,000 runs prints a table: `pytest -n 0 -m slow -s tests/sql/test_few_people.py`.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from private_selects import aggregate, select
@@ -12,7 +14,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql import value_histogram
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, found, histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.budget_split import of_values
+from dpnotebook.sql.aggregates.budget_split import of_range, of_values
 
 COLUMNS = {
     "years": lambda random, people: random.integers(1930, 2021, people),
@@ -45,8 +47,11 @@ def of_sums(values, epsilon, law):
     return found(counts + draw_integers(law, scale, counts.size), scale, law)
 
 
-def of_means(values, epsilon, monkeypatch):
-    """Return bounds as a mean finds them, by histograms at finer and finer bins; None where noise hides them."""
+def of_means(values, epsilon, monkeypatch, law="gaussian"):
+    """Return bounds as a mean finds them, by histograms at finer and finer bins; None where noise hides them.
+
+    Of Gaussian noise those of vectors that are clipped to a norm, of Laplace noise those of rows.
+    """
 
     def counted(select, column, bins, edges, run):
         if edges is None:
@@ -55,9 +60,10 @@ def of_means(values, epsilon, monkeypatch):
         return histogram(values, between) * PARTS_OF_UNIT
 
     monkeypatch.setattr(value_histogram.histograms, "values", counted)
-    accountant = accountant_for(Budget(epsilon, 1e-6))
-    costs, noise = of_values(accountant.units(epsilon) // 2), 10.0 / epsilon
-    chosen = select(aggregate("average"), kind="l2", selection="all")
+    accountant = accountant_for(Budget(epsilon, 1e-6, noise=law))
+    l2, half = law == "gaussian", accountant.units(epsilon) // 2
+    costs, noise = of_values(half) if l2 else of_range(half), 10.0 / epsilon
+    chosen = select(aggregate("average"), kind="l2" if l2 else "rows", selection="all")
     told, _ = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw_integers)
     return told.bounds(chosen.aggregates[0], noise)[0]
 
@@ -68,12 +74,10 @@ def check(runs, most, monkeypatch):
     for epsilon in EPSILONS:
         for people in PEOPLE:
             for name, draw in COLUMNS.items():
-                for way in ("gaussian", "laplace", "mean"):
-                    tables = [draw(random, people) for _ in range(runs)]
-                    bounds = [
-                        of_means(values, epsilon, monkeypatch) if way == "mean" else of_sums(values, epsilon, way)
-                        for values in tables
-                    ]
+                for way in ("gaussian", "laplace", "mean gaussian", "mean laplace"):
+                    tables, (*mean, law) = [draw(random, people) for _ in range(runs)], way.split()
+                    found_in = partial(of_means, monkeypatch=monkeypatch) if mean else of_sums
+                    bounds = [found_in(values, epsilon, law=law) for values in tables]
                     pairs = [(one, values) for one, values in zip(bounds, tables, strict=True) if one is not None]
                     absurd = sum(is_absurd(one, values) for one, values in pairs)
                     assert absurd <= most, (epsilon, people, name, way, absurd)
@@ -94,4 +98,4 @@ def test_bounds_of_few_people_in_2000_runs(monkeypatch, capsys):
     told = check(RUNS, ABSURD, monkeypatch)
     with capsys.disabled():
         for (epsilon, people, name, way), (share, absurd) in told.items():
-            print(f"\n{epsilon:4} {people:4} {name:12} {way:9} found {share:.3f}, absurd {absurd}", end="")
+            print(f"\n{epsilon:4} {people:4} {name:12} {way:13} found {share:.3f}, absurd {absurd}", end="")

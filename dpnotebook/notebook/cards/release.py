@@ -30,6 +30,7 @@ from dpnotebook.notebook.cards.model import (
 from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.plan import WHOLE, budget_parts, how_and_code
 from dpnotebook.notebook.cards.reuse_lines import SHARPER
+from dpnotebook.notebook.cards.totals import MISSING, blanks
 from dpnotebook.query.question import Question, clamping_words
 from dpnotebook.session.answer_frame import PARTS, column_name
 
@@ -47,8 +48,8 @@ EMPTY = "no group has enough people to be shown"
 BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
 WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
 PICTURES = 3  # columns with values, from which on pictures would not fit into a card
-MISSING = "(missing)"
-NOT_FOUND = "not found"
+NOT_FOUND, NULL = "not found", "NULL"
+NO_VALUE = ("NaTType", "NAType")
 ANYTHING, NO_INTERVAL = "may be anything", "without an interval"
 
 
@@ -64,6 +65,12 @@ class Series:
     upper: NDArray[np.float64]
     searched: bool = False  # whether a value that does not exist was not found
     dates: bool = False  # whether the values are days, numbered from 1970-01-01
+    worked_out: bool = False  # whether the statement works them out: what does not exist then is its own NULL
+
+    @property
+    def absent(self) -> str:
+        """What stands for a value that does not exist."""
+        return NULL if self.worked_out else NOT_FOUND
 
     def said(self, number: float, half: float) -> str:
         """Return a value, or an end of an interval, with the digits that the interval supports."""
@@ -92,7 +99,9 @@ def series_of(release: Release) -> Iterator[Series]:
         dates = release.frame[measure.name].dtype.kind == "M"
         value, lower, upper = (_numbers(release.frame[column]) for column in columns)
         unit, words = release.unit_of(measure), release.words_of(measure)
-        yield Series(measure.name, words, unit, value, lower, upper, bool(release.notes), dates)
+        yield Series(
+            measure.name, words, unit, value, lower, upper, bool(release.notes), dates, measure.kind == "derived"
+        )
 
 
 def _numbers(column: pd.Series) -> NDArray[np.float64]:
@@ -102,10 +111,10 @@ def _numbers(column: pd.Series) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(dtype=float))
 
 
-def label(level: Any) -> str:
-    """Return the level of a key as people read it."""
-    if level is None or (isinstance(level, float) and math.isnan(level)) or type(level).__name__ == "NaTType":
-        return MISSING
+def label(level: Any, blank: str = MISSING) -> str:
+    """Return the level of a key as people read it; `blank` where it is NULL."""
+    if level is None or (isinstance(level, float) and math.isnan(level)) or type(level).__name__ in NO_VALUE:
+        return blank
     return str(level).removesuffix(" 00:00:00")  # days are days, also where they are kept as times
 
 
@@ -245,7 +254,7 @@ def _large(series: Series, release: Release) -> Line:
     half = float(series.half[0])
     name = f"{series.words}:" if len(release.measures) > 1 else ""
     if not _known(series, 0):
-        return line(name, Span(NOT_FOUND, "huge"))
+        return line(name, Span(series.absent, "huge"))
     if not math.isfinite(half):
         return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(value, half)))
     error = f"±{formatting.error_of(half)}" if series.symmetric else f"({_ends(series, 0)})"
@@ -272,10 +281,10 @@ def _table(release: Release, found: list[Series]) -> Table:
         head += [""] * pictures
         align += "rr" + "l" * pictures
     drawn = [_pictures(release, series, shown) if pictures else None for series in found]
-    levels = [release.labels(key) for key in release.keys]
+    levels, blank = [release.labels(key) for key in release.keys], blanks(release)
     rows = []
     for row in range(shown):
-        cells = [cell(label(each[row])) for each in levels]
+        cells = [cell(label(each[row], blank[row])) for each in levels]
         for series, images in zip(found, drawn, strict=True):
             cells += _answer(series, row, None if images is None else images[row])
         rows.append((*cells, *(cell(written(release.frame[name].iloc[row])) for name in others)))
@@ -286,7 +295,7 @@ def _answer(series: Series, row: int, image: str | None) -> list[Cell]:
     """Return the cells of one answer: value, error, and its picture where there is room for that."""
     empty = [] if image is None else [cell()]
     if not _known(series, row):
-        return [cell(NOT_FOUND), cell(), *empty]
+        return [cell(series.absent), cell(), *empty]
     value, half = float(series.value[row]), float(series.half[row])
     if not math.isfinite(half):
         return [cell(strong(formatting.rounded(value))), cell(_instead(value, half)), *empty]

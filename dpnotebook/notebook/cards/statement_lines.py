@@ -33,7 +33,10 @@ def errors(plan: Plan, meaning: str) -> list[Line]:
 def derived(plan: Plan) -> list[Line]:
     """Return the errors of what a statement works out, a line each, where releases tell them."""
     found: tuple[PlannedMeasure, ...] = getattr(plan, "derived", tuple)()
-    return [line(f"{_title(part)}:", strong(_error(part)), quiet(part.note), name="worked out") for part in found]
+    return [
+        line(f"{_title(part)}:", strong(_error(part)), quiet(part.note and f"· {part.note}"), name="worked out")
+        for part in found
+    ]
 
 
 def in_short(plan: Plan, most: int = MOST_NAMED) -> str:
@@ -95,8 +98,9 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
     notes = {other.note for other in plan.parts}
     said = part.note if len(notes) > 1 else ""
     if part.between is None:
-        return "; ".join(filter(None, [f"· {part.hint}" if part.hint else "", said]))
-    depends = f"the least if one unit has 1 row, the most if it has {MANY_ROWS}"
+        found = [part.hint, said]
+        return f"· {'; '.join(filter(None, found))}" if any(found) else ""
+    depends = f"· the least if one unit has 1 row, the most if it has {MANY_ROWS}"
     if part.may_be_less and part.between[0] == part.between[1]:
         depends = "if values lie anywhere in what is declared; less where they lie closer together"
     elif part.may_be_less:

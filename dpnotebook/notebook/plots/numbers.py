@@ -11,7 +11,6 @@ from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.release import (
     ANYTHING,
     NO_INTERVAL,
-    NOT_FOUND,
     Series,
     beside,
     facts,
@@ -56,7 +55,7 @@ def instead(series: Series, row: int) -> str:
     if math.isinf(half):
         return ANYTHING
     if math.isnan(value):
-        return NOT_FOUND if series.searched else "no value"
+        return series.absent if series.searched else "no value"
     return ""
 
 

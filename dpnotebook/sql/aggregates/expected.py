@@ -205,7 +205,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most = (f"{number:,.3g}" for number in taken[:2])
+    about, most = map(_three_digits, taken[:2])
     if taken.hidden:
         return f"noise hides how much that takes from a {whole}, at most about {most}"
     if math.isnan(taken.about) or about == most:
@@ -213,9 +213,14 @@ def _taken(taken: Taken, whole: str) -> str:
     return f"that takes about {about} from a {whole}, at most about {most}, beside the noise"
 
 
+def _three_digits(number: float) -> str:
+    """Return a number with three digits; thousands and millions as people write them."""
+    return f"{float(f'{number:.3g}'):,.0f}" if 1e3 <= abs(number) < 1e9 else f"{number:,.3g}"
+
+
 def _moving(moved: Taken, whole: str) -> str:
     """Return by how much clipping moves a mean or a variance, in words."""
-    about, most = (f"{number:,.3g}" for number in moved[:2])
+    about, most = map(_three_digits, moved[:2])
     more = f", at most about {most}" if about != most else ""
     return f"that moves a {whole} by about {about}{more}, beside the noise"
 

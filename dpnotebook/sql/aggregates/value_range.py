@@ -33,6 +33,7 @@ FINER = 4  # ends to choose from in a bin, in which values are taken to be sprea
 FILLED = 3.0  # standard deviations the second half of a run stands out by, for squares: wide bounds cost most there
 SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histogram: far ones make bounds too wide
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
+LEFT = 0.005  # of all values, that may be beyond either end of what nearly all lie between
 USUAL = 0.5  # of the laws of a tail, the one that is expected
 USUAL_SQUARES = 0.2  # the same for squares, of which heavy tails would be nearly all: bounds are too wide seldom
 
@@ -138,7 +139,9 @@ def trimmed(
 
 
 def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:
-    """Return what nearly all values lie between: bins that surely hold some, and one more on either side.
+    """Return what nearly all values lie between: bins that surely hold some, and what noise may hide beside them.
+
+    Wide bounds cost quantiles hardly anything, as these err in ranks; narrow ones are the answer for all beyond them.
 
     Parameters
     ----------
@@ -150,6 +153,10 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
     if found is None:
         return None
     first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
+    _, average, _ = _counts(noisy, scale, edges, *found, USUAL, tail_ratio)
+    left = LEFT * average.sum()
+    first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
+    end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
     return Fraction(float(edges[first])), Fraction(float(edges[end]))
 
 

@@ -7,9 +7,10 @@ of rows. They are measured once more by the release's own query, with as much no
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache, partial
 
 import sqlglot
 from sqlglot import exp
@@ -25,7 +26,7 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, Noisy
 from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
-from dpnotebook.sql.profile import known_norms, still_suits
+from dpnotebook.sql.profile import Norms, known_norms, still_suits
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, alone, answers
 from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.rows import relation_keys
@@ -146,12 +147,12 @@ def _at_accuracy(
     groups: Sequence[KnownGroups | None],
 ) -> Sharper | None:
     """Return how a release becomes as accurate as asked; None where it is not to be had, or nothing is missing."""
+    norms = cache(partial(known_norms, statement.selects[0], books))  # the same whatever the price
+    at = partial(_at, statement, released, measured, accuracy.confidence, books, groups, norms)
     try:
         if accuracy.epsilon is not None:
-            units = books.accountant.least_units(accuracy.epsilon)
-        else:
-            units = _units_for(statement, released, measured, accuracy, books, groups)
-        return _at(statement, released, measured, units, accuracy.confidence, books, groups)
+            return at(books.accountant.least_units(accuracy.epsilon))
+        return at(_units_for(statement, released, accuracy, books, groups, at))
     except AccuracyError:
         return None
 
@@ -159,16 +160,16 @@ def _at_accuracy(
 def _units_for(
     statement: Statement,
     released: AnsweredSelect,
-    measured: Statement,
     accuracy: Accuracy,
     books: StatementBooks,
     groups: Sequence[KnownGroups | None],
+    at: Callable[[int], Sharper | None],
 ) -> int:
     """Return the least price of measuring anew at which the answer keeps an error or a variance."""
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
 
     def reached(units: int) -> float:
-        one = _at(statement, released, measured, units, accuracy.confidence, books, groups)
+        one = at(units)
         if one is None:  # what is planned has more noise than the release: the price is one of those that rise to it
             if (found := alone(statement.selects[0], released.measuring, units, books)) is None:
                 raise AccuracyError("no noise that can be drawn")
@@ -187,10 +188,11 @@ def _at(
     statement: Statement,
     released: AnsweredSelect,
     measured: Statement,
-    units: int,
     confidence: float,
     books: StatementBooks,
     groups: Sequence[KnownGroups | None],
+    known: Callable[[], Mapping[int, Norms]],
+    units: int,
 ) -> Sharper | None:
     """Return how a release becomes as accurate as a price by itself would make it; None where it cannot, or is."""
     select = statement.selects[0]
@@ -201,7 +203,7 @@ def _at(
     if lacks is None or not lacks[1]:
         return None
     scales, units_missing = lacks
-    for i, norms in known_norms(select, books).items():
+    for i, norms in known().items():
         bounds = released.measuring.parts[i].bounds
         if bounds and not still_suits(select, i, norms, bounds, costs.main[i], books.accountant):
             return None

@@ -185,12 +185,16 @@ def _clip(parts: Parts, components: Sequence[Component]) -> None:
         square, before = clipping.squares(c, name), added.get(norms[name])
         added[norms[name]] = square if before is None else f"{before} + {square}"
     squares = list(added.items())
-    clipped = [f"{clipping.clipped(c, name, norms[name])} AS {name}" for c, name in vectors]
+    factors = [f"{clipping.factor(c, norms[name])} AS f{name}" for c, name in vectors]
+    clipped = [f"{clipping.clipped(c, name, f'f{name}')} AS {name}" for c, name in vectors]
     if parts.select.single:
-        parts.choose("norms", [*(name for _, name in vectors), *(f"{square} AS {name}" for name, square in squares)])
+        entries = [name for _, name in vectors]
+        parts.choose("norms", [*entries, *(f"{square} AS {name}" for name, square in squares)])
+        parts.choose("scaled", [*entries, *factors])
         parts.choose("clipped", clipped)
         return
     every, sums = parts.hold(), ", ".join(f"sum({square}) AS {name}" for name, square in squares)
     parts.add("norms", f"SELECT u AS norm_u, {sums} FROM {every} GROUP BY u")
+    parts.add("scaled", f"SELECT norm_u, {', '.join(factors)} FROM {parts.last}")  # of units, which are fewer
     chosen = ", ".join([*parts.keys, *clipped])
     parts.add("clipped", f"SELECT {chosen} FROM {every} JOIN {parts.last} ON u = norm_u")

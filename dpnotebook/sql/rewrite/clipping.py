@@ -37,21 +37,39 @@ def squares(component: Component, name: str) -> str:
     return f"CAST({size} * {size} AS DECIMAL(18, 0))"
 
 
-def clipped(component: Component, name: str, squared: str) -> str:
+def factor(component: Component, squared: str) -> str:
+    """Return by what a unit's vector over groups is scaled down to the norm.
+
+    Parameters
+    ----------
+    component
+        What is added up.
+    squared
+        The sum of the squares of the vector.
+    """
+    bound = (component.largest << _finer(component)) // _coarse(component)
+    safe = 1.0 if component.largest <= SAFE else 1.0 - 2.0**-40
+    norm = f"sqrt(CAST({squared} AS DOUBLE))"
+    return f"CASE WHEN {squared} <= {bound * bound} THEN {number(1.0)} ELSE {number(bound * safe)} / {norm} END"
+
+
+def clipped(component: Component, name: str, factor: str) -> str:
     """Return a unit's entry of its vector over groups, scaled down to the norm, cut off to whole steps.
 
     The result's squares never add up to more than `largest` squared: squares of whole numbers do not, where floating
     point is off by less than one; larger ones are scaled by a little less.
+
+    Parameters
+    ----------
+    component, name
+        What is added up, and what the entry is called.
+    factor
+        What it is scaled by; see `factor`.
     """
-    coarse = _coarse(component)
-    bound = (component.largest << _finer(component)) // coarse
-    safe = 1.0 if component.largest <= SAFE else 1.0 - 2.0**-40
-    most = number(float(LONGEST * coarse))
+    most = number(float(LONGEST * _coarse(component)))
     entry = f"least(greatest({name}, -{most}), {most})"
-    norm = f"sqrt(CAST({squared} AS DOUBLE))"
-    factor = f"CASE WHEN {squared} <= {bound * bound} THEN {number(1.0)} ELSE {number(bound * safe)} / {norm} END"
     part = number(float(1 << _finer(component)))
-    scaled = f"{entry} * ({factor}) / {part}"
+    scaled = f"{entry} * {factor} / {part}"
     cut = f"CASE WHEN {name} < 0 THEN ceil({scaled}) ELSE floor({scaled}) END"
     return steps.within(cut, -component.largest, component.largest)
 

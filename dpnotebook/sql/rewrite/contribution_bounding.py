@@ -127,7 +127,7 @@ class Parts:
             if key.levels is not None
         ]
         where = f" WHERE {' AND '.join(known)}" if known else ""
-        self.add("taken", f"SELECT {', '.join(chosen)} FROM ({select.rows}) AS r{where}")
+        self.add("taken", f"SELECT {', '.join(chosen)} FROM {select.source} AS r{where}")
         return list(inputs)
 
 

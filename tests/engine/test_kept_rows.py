@@ -1,0 +1,69 @@
+"""Rows that several queries of one statement read are kept meanwhile: the same answers, and nothing is left behind."""
+
+import contextlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.engine.duckdb_home import KEPT, DuckDBHome
+from dpnotebook.errors import EngineError
+from dpnotebook.testing import exact_session
+
+TEXT = "SELECT g, AVG(x) AS m, COUNT(*) AS n FROM visits GROUP BY g ORDER BY g"
+pytestmark = pytest.mark.usefixtures("same_noise")
+
+
+def rows():
+    random = np.random.default_rng(3)
+    return pd.DataFrame({
+        "who": random.integers(0, 900, 4_000), "g": random.choice(["a", "b", None], 4_000),
+        "x": np.where(random.random(4_000) < 0.1, np.nan, random.normal(50, 20, 4_000)),
+    })  # fmt: skip
+
+
+def asked(name="visits"):
+    """Return what a first statement answers in a new session, without noise."""
+    with contextlib.closing(exact_session(dpn.Budget(9.0, 1e-5), ":memory:", confirm="never")) as session:
+        session.protect(rows(), name, unit="who", max_rows=12)
+        frame = session.sql(TEXT.replace("visits", name), epsilon=5).run().frame
+        assert "kept" not in session.ledger.get(1).plan["statement"]["selects"][0]
+        with pytest.raises(EngineError):
+            session._statements.relations.workspace.run(f"SELECT count(*) AS n FROM {KEPT}", [name])
+    return frame
+
+
+def test_answers_are_those_of_reading_the_table_each_time(monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    kept, keep = [], DuckDBHome.keep
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: kept.append(keep(self, query)) or kept[-1])
+    first = asked()
+    assert kept == [KEPT]
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: None)
+    pd.testing.assert_frame_equal(asked(), first)
+
+
+def test_a_table_that_has_the_name_is_asked_itself(monkeypatch):
+    kept, keep = [], DuckDBHome.keep
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: kept.append(keep(self, query)) or kept[-1])
+    with contextlib.closing(dpn.Session(dpn.Budget(9.0, 1e-5), ":memory:", confirm="never")) as session:
+        session.protect(rows(), KEPT, unit="who", max_rows=12)
+        for _ in range(2):
+            frame = session.sql(TEXT.replace("visits", KEPT), epsilon=4, fresh=True).run().frame
+            assert frame["n"].between(1_000, 1_700).all()
+    assert set(kept) == {None}
+
+
+def test_nothing_is_kept_where_measuring_fails(monkeypatch):
+    dropped, drop = [], DuckDBHome.drop
+    monkeypatch.setattr(DuckDBHome, "drop", lambda self, kept: dropped.append(kept) or drop(self, kept))
+    with contextlib.closing(dpn.Session(dpn.Budget(9.0, 1e-5), ":memory:", confirm="never")) as session:
+        session.protect(rows(), "visits", unit="who", max_rows=12)
+        with monkeypatch.context() as patch:
+            patch.setattr("dpnotebook.session.statement_answers.totals", lambda *told: 1 / 0)
+            with pytest.raises(EngineError, match="charged"):
+                session.sql(TEXT, epsilon=5).run()
+        assert dropped == [KEPT]
+        assert len(session.sql(TEXT, epsilon=5).run().frame) == 3
+        assert len(session.ledger.history()) == 1
