@@ -772,8 +772,9 @@ class Session(ShowsCard):
     ) -> RunningCount:
         """Return the number of rows so far, at every part of a table that grows, up to a horizon.
 
-        Ask it again, and run it, whenever `extend` has added a part. By the end, no row has paid more than its `cost`,
-        which grows with the logarithm of the horizon only; nothing is kept of it but what the ledger has.
+        Ask it again, and run it, whenever `extend` has added a part. A part pays once, when it is first read, for all
+        steps up to the horizon that will read it: no more than `cost`, which grows with the logarithm of the horizon
+        only. What other questions take meanwhile is not missing later. Nothing is kept of it but what the ledger has.
 
         Parameters
         ----------
