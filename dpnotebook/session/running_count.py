@@ -94,7 +94,7 @@ class RunningCount:
         return (
             f"running count of {self.table.name}{where}: {self.parts} of {self.horizon} parts have arrived\n"
             f"  error  ±{self.error:,.3g} rows or less at every part\n"
-            f"  cost   ε {self.cost.epsilon:.3g} of any row, once, when its part is first read: later steps are paid then"
+            f"  cost   ε {self.cost.epsilon:.3g} of any row, once: a part pays for all later steps when first read"
         )
 
     @property
