@@ -63,6 +63,7 @@ from dpnotebook.session.growing import (
 )
 from dpnotebook.session.instead import refuse_of_session
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
+from dpnotebook.session.listing import Listing
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.policy import Policy, ledger_of, opened_under, read_policy
 from dpnotebook.session.profiles import profiles
@@ -1451,6 +1452,7 @@ class Session(ShowsCard):
         return _listed(callback, self._endings)
 
     if not TYPE_CHECKING:  # a type checker knows what is here
+        tables = Listing(tables, "session.table")
 
         def __getattr__(self, name: str) -> NoReturn:
             refuse_of_session(name, vars(self).get("_tables", ()), dir(type(self)))
