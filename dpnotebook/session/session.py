@@ -62,8 +62,8 @@ from dpnotebook.session.growing import (
     place_of,
 )
 from dpnotebook.session.instead import refuse_of_session
-from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.listing import Listing
+from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.policy import Policy, ledger_of, opened_under, read_policy
 from dpnotebook.session.profiles import profiles
