@@ -266,7 +266,8 @@ class LinearAnswers:
             return std_errors[chosen] * law.kappa(confidence)
         if self._many:
             largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
-            peaks = _peaks(self.strategy, confidence)
+            each = self.factors.size == self.strategy.workload.shape[0]  # and not one number a marginal
+            peaks = _peaks(self.strategy, confidence) if each else None
             return law.farthest(std_errors, confidence, largest, float(scale), peaks)[chosen]
         if rows is None:
             alike, place = self._laws
