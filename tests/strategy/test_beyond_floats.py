@@ -10,7 +10,7 @@ from dpnotebook.strategy import Strategy, select
 from dpnotebook.strategy.catalogue import candidates, made
 from dpnotebook.workload import Explicit, Kron, prefix_marginals
 
-SIZES = (21, 34, 5, 13, 8, 40, 17, 29, 11, 38) * 3 + (2,) * 8  # together 10^37 cells
+SIZES = (21, 34, 5, 13, 8, 40, 17, 29, 11, 38) * 3 + (2,) * 8  # together 10^40 cells
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
