@@ -79,8 +79,9 @@ def prepaid_plan(
     item = replace(own, scale=step.scale, bits=law.grid_bits(step.scale))
     std_error = math.sqrt(law.count_variance(step.scale)) / math.sqrt(law.count_variance(own.scale)) * plan.std_errors
     error = float(law.farthest(np.array([std_error.max()]), plan.confidence, 1.0, float(step.scale))[0])
+    items: tuple[Planned, ...] = ()
     if answered:
-        cells, items, words = CellCost(()), (), f"measured as release {answered[0]}"
+        cells, words = CellCost(()), f"measured as release {answered[0]}"
     elif not follows:
         raise LedgerConflict(
             f"the steps of a running count of {shorten(table.name)} are measured one after another, and the one before "

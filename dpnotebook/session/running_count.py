@@ -134,7 +134,7 @@ class RunningCount:
     @property
     def steps(self) -> tuple[Query, ...]:
         """What is measured of the parts that have arrived, each a query of its own: what was measured is free."""
-        return tuple(self._step(row) for row in np.flatnonzero(last_parts(self.strategy) < self.parts))
+        return tuple(self._step(row) for row in np.flatnonzero(last_parts(self.strategy) < self.parts).tolist())
 
     @property
     def result(self) -> Query:
