@@ -1,13 +1,18 @@
 """Running counts of a table that grows: the error of every part, what a row has paid in the end, other kernels."""
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.errors import AccuracyError, DomainError
+from dpnotebook.errors import AccuracyError, DomainError, EngineError, LedgerConflict
 from dpnotebook.privacy.laws import law_of
+from dpnotebook.session.pipeline import PLANNED_AGAIN
 from dpnotebook.session.questions import draw_noise
+from dpnotebook.strategy.arrival import at_arrival
 from dpnotebook.workload.base import WorkloadError
 
 DELTAS = {"gaussian": 1e-6, "laplace": 0.0}
@@ -51,45 +56,156 @@ def test_every_month_keeps_the_error_and_the_price_is_what_was_said(session):
     assert session.spent.epsilon <= so_far.cost.epsilon * ROUNDED
 
 
-def test_what_is_to_come_is_what_later_months_are_charged(session, noise):
-    """Rows of a part pay in steps, of which none is charged before it is measured, and in all what was said."""
-    so_far = session.running_count("visits", horizon=MONTHS, error=50)
+def prices_of_parts(so_far, session):
+    """Return what each part pays, exactly: its column to the power of the noise's norm, times what a unit costs."""
     accountant = session.ledger.accountant
-    spent, to_come = [], []
-    for number in range(1, MONTHS + 1):
-        if number > 1:
-            session.extend("visits", month(number))
+    columns = [[abs(int(x)) ** accountant.law.power for x in column] for column in so_far.strategy.operator.dense().T]
+    return [math.ceil(accountant.rate(so_far._scale) * sum(column)) for column in columns]
+
+
+def steps_charged(session):
+    return [one for one in session.ledger.history() if one["question"].startswith("running count ")]
+
+
+def test_each_month_pays_at_once_for_all_steps_that_will_read_it(session):
+    so_far = session.running_count("visits", horizon=MONTHS, error=50)
+    prices = prices_of_parts(so_far, session)
+    so_far.run()
+    assert session.ledger.spent == prices[0]
+    for number in range(2, MONTHS + 1):
+        session.extend("visits", month(number))
         so_far.run()
-        # What the rows of every part have paid, the ones of the first most.
-        spent.append(accountant.units(session.spent.epsilon))
-        to_come.append(accountant.units(so_far.to_come.epsilon) if so_far.to_come.epsilon else 0)
-    whole = accountant.units(so_far.cost.epsilon)
-    # Prices of steps are rounded up to four figures, and what is to come is not.
-    assert all(paid + later >= spent[-1] * 0.998 for paid, later in zip(spent, to_come, strict=True))
-    assert spent[-1] <= whole
-    assert to_come == sorted(to_come, reverse=True) or noise == "laplace"  # a tree reads a part where a node ends
-    assert max(to_come) < whole
-    assert to_come[-1] == 0
-    assert "to come" not in repr(so_far)
+        assert so_far.run().paid == 0.0
+        assert session.ledger.spend("visits").cells.tolist() == prices[:number]
+    # A row is in one part: the total is that of the dearest part.
+    assert session.ledger.spent == max(prices) <= session.ledger.accountant.units(so_far.cost.epsilon)
+    assert len(steps_charged(session)) == so_far.strategy.operator.shape[0]
+    assert session.audit().ok
 
 
-def test_what_other_questions_took_is_not_there_for_later_months(noise):
-    """The step that is too much says so and is not charged; what was measured stays, and a larger budget goes on."""
+def test_1024_parts_pay_what_the_optimum_costs_before_the_first_noise():
+    """In the price that is charged, the errors are 2.955 times those of one count, in root mean square."""
+    with dpn.Session(budget=dpn.Budget(epsilon=1.0, delta=1e-6), ledger=":memory:") as session:
+        session.protect(month(1, 50), "visits", domain=DOMAIN)
+        so_far = session.running_count("visits", horizon=1024, epsilon=0.5, objective="total")
+        session._questions.draw = lambda *_: (_ for _ in ()).throw(RuntimeError)
+        with pytest.raises(EngineError):
+            so_far.run()
+        accountant, prices = session.ledger.accountant, prices_of_parts(so_far, session)
+        assert session.ledger.spent == prices[0]
+        assert max(prices) <= accountant.units(0.5)
+        alone = accountant.law.count_variance(accountant.scale(max(prices), 1))
+        assert (so_far.variance * at_arrival(so_far.strategy).mean() / alone) ** 0.5 == pytest.approx(2.955, rel=0.01)
+
+
+def test_what_other_questions_take_is_not_missing_for_later_months(noise):
+    """Old months have paid: a new one finds its own budget whole, and all of that of the others may be gone."""
     with dpn.Session(budget=dpn.Budget(epsilon=0.5, delta=DELTAS[noise]), ledger=":memory:") as session:
         session.protect(month(1), "visits", domain=DOMAIN)
         so_far = session.running_count("visits", horizon=6, epsilon=0.4)
-        assert "keep ε" in repr(so_far)
-        first = so_far.run()
-        other = 0.45 - session.spent.epsilon if noise == "laplace" else 0.4
-        session.table("visits").histogram("age", epsilon=other).run()
-        spent = session.spent.epsilon
-        for number in range(2, 7):
-            session.extend("visits", month(number))
+        for number in range(1, 7):
+            if number > 1:
+                session.extend("visits", month(number))
+            assert so_far.run().frame["value"].notna().all()
+            rest = session.remaining.epsilon
+            if rest > 1e-3:
+                session.table("visits").histogram("age", epsilon=float(f"{rest * 0.99:.3g}")).run()
+        assert session.remaining.epsilon < 0.05
+        assert (half_widths(so_far.run()) <= so_far.error * ROUNDED).all()
+        assert session.audit().ok
+
+
+def test_a_new_month_needs_its_whole_price(noise):
+    with dpn.Session(budget=dpn.Budget(epsilon=0.5, delta=DELTAS[noise]), ledger=":memory:") as session:
+        session.protect(month(1), "visits", domain=DOMAIN)
+        so_far = session.running_count("visits", horizon=6, epsilon=0.4)
+        session.table("visits").histogram("age", epsilon=0.4).run()
+        spent = session.ledger.spent
         with pytest.raises(dpn.BudgetExceeded):
             so_far.run()
-        assert session.spent.epsilon >= spent
-        assert session.audit().ok
-        assert first.frame["value"].notna().all()
+        assert session.ledger.spent == spent
+        session.extend("visits", month(2))
+        with pytest.raises(dpn.BudgetExceeded):  # nor is a later step measured before it
+            so_far.run()
+        assert steps_charged(session) == []
+
+
+class TestEachStepIsMeasuredOnce:
+    def test_asked_again_it_is_the_recorded_one(self, session):
+        so_far = session.running_count("visits", horizon=6, error=50)
+        session.extend("visits", month(2))
+        so_far.run()
+        charged = len(steps_charged(session))
+        for step in so_far.steps:
+            assert step.plan.free
+            assert step.run().paid == step.run().paid == 0.0
+            assert replace(step, fresh=True).run().paid == 0.0
+        assert len(steps_charged(session)) == charged == len(so_far.steps)
+
+    def test_none_before_the_one_before_it(self, session):
+        so_far = session.running_count("visits", horizon=6, error=50)
+        session.extend("visits", month(2))
+        with pytest.raises(LedgerConflict, match="one after another"):
+            so_far.steps[1].run()
+        assert session.ledger.spent == 0
+
+    def test_one_that_was_interrupted_goes_on(self, session):
+        so_far = session.running_count("visits", horizon=6, error=50)
+        so_far.run()
+        spent = session.ledger.spent
+        session.extend("visits", month(2))
+        session._questions.draw = lambda *_: (_ for _ in ()).throw(RuntimeError)
+        with pytest.raises(EngineError):
+            so_far.run()
+        paid, charged = session.ledger.spend("visits").cells.tolist(), len(steps_charged(session))
+        assert paid == prices_of_parts(so_far, session)[:2]
+        session._questions.draw = draw_noise
+        assert len(so_far.run().frame) == 2
+        assert session.ledger.spend("visits").cells.tolist() == paid
+        assert len(steps_charged(session)) >= charged
+        assert len(steps_charged(session)) == len(so_far.steps)
+        assert spent <= session.ledger.spent
+
+    def test_one_whose_noise_is_gone_is_paid_for_once_more(self, session):
+        so_far = session.running_count("visits", horizon=6, error=50)
+        session._questions.draw = lambda *_: (_ for _ in ()).throw(RuntimeError)
+        with pytest.raises(EngineError):
+            so_far.run()
+        session._questions.draw = draw_noise
+        first, accountant = session.ledger.spent, session.ledger.accountant
+        (charge,) = session.ledger.pending("visits")
+        session.ledger._random_states.forget(charge.random_state)
+        assert so_far.run().value is not None
+        row = abs(int(so_far.strategy.operator.dense()[0, 0])) ** accountant.law.power
+        again = math.ceil(accountant.rate(so_far._scale) * row)
+        assert session.ledger.spent == first + again
+
+    def test_another_kernel_is_never_faster_unseen(self, tmp_path, noise):
+        """Planned on a ledger that moved on, a step that is paid for is not charged: the other may have measured it."""
+        budget = dpn.Budget(epsilon=5.0, delta=DELTAS[noise])
+        with (
+            dpn.Session(budget=budget, ledger=tmp_path / "visits.ledger") as one,
+            dpn.Session(budget=budget, ledger=tmp_path / "visits.ledger") as other,
+        ):
+            for session in (one, other):
+                session.protect(month(1), "visits", domain=DOMAIN)
+            mine, theirs = (session.running_count("visits", horizon=6, error=50) for session in (one, other))
+            step, charge, planned = mine.steps[0], one.ledger.charge, []
+
+            def overtaken(*given):
+                planned.append(given)
+                if len(planned) <= PLANNED_AGAIN:
+                    other.table("visits").count(error=40, fresh=True).run()
+                else:
+                    theirs.run()
+                return charge(*given)
+
+            one.ledger.charge = overtaken
+            with pytest.raises(LedgerConflict):
+                step.run()
+            one.ledger.charge = charge
+            assert step.run().paid == 0.0
+            assert len(steps_charged(one)) == 1
 
 
 def test_it_costs_less_than_every_month_anew(session, noise):

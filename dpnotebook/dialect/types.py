@@ -112,6 +112,11 @@ def check_unit_type(name: str, kind: Kind, type_name: str, place: str, bytewise:
         )
 
 
+def keeps_type(type_name: str) -> bool:
+    """Return whether plain values of a column are of its own type in DuckDB; else it has to be asked."""
+    return type_name in INTEGERS or type_name in FLOATING or type_name in ("BOOLEAN", "DATE", "TIMESTAMP", "VARCHAR")
+
+
 def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     """Return an expression for a column that is the same on every engine, and that no value makes fail.
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 
 from dpnotebook.dialect.attributes import identifier, secret
 from dpnotebook.dialect.canonical import canonical, in_row
-from dpnotebook.dialect.types import OF_THE_DAY, plain_value
+from dpnotebook.dialect.types import OF_THE_DAY, keeps_type, plain_value
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.keyed import keyed
@@ -63,7 +63,10 @@ class PlainRows:
                 plain[i] = f"CAST(r{i} AS VARCHAR)"
         every = ", ".join([*(f"{value} AS c{i}" for i, value in enumerate(plain)), "*"])
         self.sql = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
-        self.kinds = [kind for _, kind in executor.types(f"SELECT * FROM {self.sql} AS r")][: len(names)]
+        if executor.dialect == "duckdb" and all(map(keeps_type, self.types)) and not of_the_day:
+            self.kinds = self.types[: len(names)]
+        else:
+            self.kinds = [kind for _, kind in executor.types(f"SELECT * FROM {self.sql} AS r")][: len(names)]
         self._decimals = {i for i, name in enumerate(names) if name in source.decimals and name != unit}
         texts = [canonical(f"c{i}", self.kinds[i], i in self._decimals) for i in range(len(names))]
         self.texts = [text for text in texts if text is not None]

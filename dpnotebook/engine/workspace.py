@@ -46,7 +46,7 @@ class Workspace:
         """Forget the parent's connections: this process opens its own when it needs them."""
         self._lent.clear()
 
-    def add(self, name: str, source: Source, unit: str | None, private: bool) -> None:
+    def add(self, name: str, source: Source, unit: str | None, private: bool, later: bool = False) -> None:
         """Let statements name a table; one of the same name is replaced.
 
         Parameters
@@ -60,6 +60,9 @@ class Workspace:
             name it as the column `ROW_UNIT`.
         private
             Whether the table belongs to privacy units.
+        later
+            Whether what its columns hold may be found out when somebody asks: of a frame of which there is a copy, in
+            one part and without a unit, of which nothing is to be checked.
 
         Raises
         ------
@@ -72,11 +75,11 @@ class Workspace:
             try:
                 if _owner(table) is None:
                     self._forget(None)  # what is sealed lets no other file in
-                    home = self._home([table])
                 else:
                     home = self._lent[table] = self._opened(table)
                     table.digest = home.digest_once(table)
-                table.kinds = home.kinds(table)
+                if not later:
+                    self._described(table)
                 if private and unit is not None:
                     check_unit(unit, table.kinds[unit])
             except BaseException:
@@ -90,15 +93,15 @@ class Workspace:
 
     def kinds(self, name: str) -> Mapping[str, Kind]:
         """Return what each column of a table holds, in the order of the table."""
-        return self._tables[name].kinds
+        return self._described(self._tables[name]).kinds
 
     def elements(self, name: str) -> Mapping[str, Kind]:
         """Return what the elements of the lists in a table hold, where that is known."""
-        return self._tables[name].elements
+        return self._described(self._tables[name]).elements
 
     def rounded(self, name: str) -> frozenset[str]:
         """Return which columns of a table hold numbers that are not read exactly."""
-        return self._tables[name].rounded
+        return self._described(self._tables[name]).rounded
 
     def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
         """Make sure that queries over tables can run, before anything is charged; nothing is counted.
@@ -208,10 +211,17 @@ class Workspace:
                     "case, which SQL "
                     "cannot tell apart: protect one of them under another name"
                 )
-            unclear(table, words)
+            unclear(self._described(table), words)
         home = self._home(tables)
         home.prepare(tables, words)
         return home
+
+    def _described(self, table: Held) -> Held:
+        """Return a table with what its columns hold, which is found out once."""
+        with self._lock:
+            if not table.kinds:
+                table.kinds = self._home([table]).kinds(table)
+            return table
 
     def _home(self, tables: Sequence[Held]) -> Home:
         """Return the connection for a statement's tables, which is that of the protected ones.

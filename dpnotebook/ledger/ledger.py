@@ -577,6 +577,11 @@ class Ledger(Opened):
             lines = [line for line in lines if line.record is not None and (since is None or line.since in since)]
             return tuple(read_record(connection, line) for line in lines)
 
+    def charges_of(self, table: str, question: str) -> tuple[int, ...]:
+        """Return the numbers of all charges of a question, whatever became of them."""
+        with self._reading() as (_, view):
+            return tuple(view.numbers(table, question))
+
     def told(
         self, table: str, question: str, tells: Callable[[Record], Told], *, since: Container[int] | None = None
     ) -> tuple[Told, ...]:

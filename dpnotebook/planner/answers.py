@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.inference.marginal_algebra import as_marginals
-from dpnotebook.privacy.laplace_tails import laplace_scale_for
+from dpnotebook.privacy.laplace_tails import laplace_scale_for, reach_of_sums
 from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Measurement
@@ -28,8 +28,10 @@ from dpnotebook.workload import Identity
 from dpnotebook.workload.terms import row_weights, sparse_terms
 
 # Exact intervals need the weight of every noisy number in every answer; past this many weights the worst case of
-# equal variance is reported instead, which is never narrower.
+# equal variance is reported instead, or a bound by the fourth powers of these weights, where they are not too many.
 WEIGHTS_LIMIT = 2_000_000
+POWERS_LIMIT = 50_000_000  # weights, 2 s of processor time: looked at once a strategy
+CHUNK = 256  # answers whose weights are in memory together, at most
 MEANT = 6  # digits of an answer below its standard error
 EXACT = 9  # digits of a standard error, and of the reach of an interval
 MOST_DECIMALS = 300  # of an answer that is written: floats have none beyond 10^-308
@@ -264,11 +266,32 @@ class LinearAnswers:
             return std_errors[chosen] * law.kappa(confidence)
         if self._many:
             largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
-            return law.farthest(std_errors, confidence, largest, float(scale))[chosen]
+            each = self.factors.size == self.strategy.workload.shape[0]  # and not one number a marginal
+            peaks = _peaks(self.strategy, confidence) if each else None
+            return law.farthest(std_errors, confidence, largest, float(scale), peaks)[chosen]
         if rows is None:
             alike, place = self._laws
             return _combined(self.strategy, tuple(alike.tolist()), scale, confidence)[place] * self.units
         return _combined(self.strategy, rows, scale, confidence) * self.units[chosen]
+
+
+@lru_cache(maxsize=32)
+def _peaks(strategy: Strategy, confidence: float) -> Floats:
+    """Return how far the weights of answers are from even, sum w^4 / (sum w^2)^2; 1 of those that nobody looked at.
+
+    These cannot be the widest, told with their weights or without: their standard errors are smaller by more than the
+    laws of sums can differ. Or there are too many weights.
+    """
+    weighted = np.sqrt(np.asarray(strategy.error_factors(), dtype=np.float64))
+    least, most = reach_of_sums(confidence, np.array([0.0, 1.0]))
+    wide = [each * most >= each.max() * least for each in (weighted, weighted / np.abs(row_weights(strategy.workload)))]
+    rows, found = np.flatnonzero(np.logical_or(*wide)), np.ones(weighted.size)
+    if least < most and rows.size * strategy.operator.shape[0] <= POWERS_LIMIT:
+        for some in np.array_split(rows, math.ceil(rows.size / CHUNK)):
+            squares = strategy.answer_weights(some) ** 2
+            found[some] = np.einsum("ij,ij->i", squares, squares) / squares.sum(axis=1) ** 2
+    found.setflags(write=False)
+    return found
 
 
 @lru_cache(maxsize=32)

@@ -306,6 +306,8 @@ class Plan(ShowsCard):
         The cost in every cell.
     picked
         The release that the question may have been picked from, for what it showed; None where there is none.
+    prepaid
+        The step of running counts that this is, which parts pay for when they are first read; else empty.
     counted
         Which rows of a unit the exact answer is over; empty where it is over all.
     comparisons
@@ -363,6 +365,7 @@ class Plan(ShowsCard):
     forbidden: str = ""
     least_error: float | None = None
     picked: Picked | None = None
+    prepaid: str = ""
     counted: str = ""
     comparisons: Comparisons = field(default=Comparisons(), repr=False)
 
@@ -390,6 +393,11 @@ class Plan(ShowsCard):
     def table(self) -> str:
         """Name of the table that is asked."""
         return self.question.table
+
+    @property
+    def key(self) -> str:
+        """What the ledger calls what is asked."""
+        return self.prepaid or self.question.key
 
     @property
     def free(self) -> bool:

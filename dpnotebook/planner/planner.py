@@ -19,7 +19,7 @@ from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import COARSE, Answers, Expected, Floats, MeanAnswers
 from dpnotebook.planner.expected_rows import sizes_of_groups, with_rows
 from dpnotebook.planner.history import History, StrategyPrice
-from dpnotebook.planner.known_means import known_means, with_known
+from dpnotebook.planner.known_means import KnownMeans, known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.partwise import marginals_of, read_by_part
@@ -89,7 +89,8 @@ def make_plan(
     past = None if fresh or strategy is not None or read_by_part(question) else history
     asking = _Asking(question, accuracy, table, ledger, past, planner, assumption, strategy, purchases)
     if accuracy.relative is not None:
-        asking = asking.at(resolved(accuracy, question, asking.known, table))
+        means = None if past is None else known_means(question, past)
+        asking = asking.at(resolved(accuracy, question, asking.known, table, means))
     _check_accuracy(question, asking.accuracy, table, assumption)
     way = None if fresh else _repeated(asking, history)
     way = way or _several(asking) or _single(asking)
@@ -521,7 +522,13 @@ def _other_prices(answers: Sequence[Answers], option: Option, asking: _Asking) -
 
 
 # A relative error as an error in the answer's own units, from what past noisy answers or public knowledge say.
-def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None, table: TableSchema) -> Accuracy:
+def resolved(
+    accuracy: Accuracy,
+    question: Question,
+    asked: LinearTarget | None,
+    table: TableSchema,
+    means: KnownMeans | None = None,
+) -> Accuracy:
     """Return a relative accuracy as one in the answer's own units.
 
     One answer is to be right within a share of itself; several, each within that share of their average, because
@@ -533,27 +540,29 @@ def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None,
         With `relative`.
     question, table
         What is asked, of which table.
-    asked
-        What past answers say, if anything.
+    asked, means
+        What past answers say, if anything; of means in `means`.
 
     Raises
     ------
     AccuracyError
-        If neither past answers nor the public number of rows say about how large the answers are.
+        If neither past answers nor the public number of rows say about how large the answers are, or there are several
+        measures, whose answers are in units of their own.
     """
     assert accuracy.relative is not None
-    if asked is not None and asked.told:
-        values, variances = asked.estimates()
-        known = np.isfinite(variances)
-        if known.any():
-            size = float(np.abs(values[known]).mean()) * asked.step
-            spread = float(np.sqrt(variances[known].mean())) * asked.step
-            if size > SURE * spread:
-                return accuracy.resolved(accuracy.relative * size)
-            raise AccuracyError(
-                f"the noisy answer so far, about {size:,.3g} give or take {spread:,.3g}, is too uncertain to plan "
-                f"{accuracy.percent} of it; ask once with error={spread / 2:,.2g} or so"
-            )
+    if len(question.measures) > 1:
+        raise AccuracyError(
+            f"error='{accuracy.percent}' is of one measure, and these are {len(question.measures)}, each in its own "
+            "units: ask them one by one, or give epsilon="
+        )
+    if (told := _size(asked, means, accuracy.confidence)) is not None:
+        size, spread = told
+        if size > SURE * spread:
+            return accuracy.resolved(accuracy.relative * size)
+        raise AccuracyError(
+            f"the noisy answer so far, about {size:,.3g} give or take {spread:,.3g}, is too uncertain to plan "
+            f"{accuracy.percent} of it; ask once with error={spread / 2:,.2g} or so"
+        )
     counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything
     if (rows := table.rows_of(question.where)) is not None and counts and asked is not None:
         return accuracy.resolved(accuracy.relative * rows / asked.count)
@@ -562,3 +571,17 @@ def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None,
         f"error='{accuracy.percent}' is planned from a past noisy answer, and there is none to this question yet; ask "
         f"it once with error= or epsilon= (any accuracy will do){said if table.rows is None else ''}"
     )
+
+
+def _size(asked: LinearTarget | None, means: KnownMeans | None, confidence: float) -> tuple[float, float] | None:
+    """Return how large answers are on average, as far as they are known, and their standard error; None if none is."""
+    if means is not None and means.known:
+        found = means.estimates(confidence)
+        return float(np.abs(found.value).mean()), float(np.sqrt((found.std_error**2).mean()))
+    if asked is None or not asked.told:
+        return None
+    values, variances = asked.estimates()
+    known = np.isfinite(variances)
+    if not known.any():
+        return None
+    return float(np.abs(values[known]).mean()) * asked.step, float(np.sqrt(variances[known].mean())) * asked.step

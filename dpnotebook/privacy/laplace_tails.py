@@ -6,12 +6,18 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.privacy.noise import checked_confidence, checked_scale
 
+THIRD_ORDER = 0.95, 0.999  # confidences at which the third order was compared with exact quantiles
 HALVINGS = 60  # of an interval: more than the 53 bits that a float has
 WITHIN = 1 + 1e-12  # an error that is k steps but for floating point means k steps
 SCALE_BITS = 40  # of a scale: short fractions in the ledger, and well above what floating point may have lost
+
+Floats = NDArray[np.float64]
 
 
 def laplace_quantile(scale: object, confidence: float) -> int:
@@ -60,6 +66,29 @@ def sum_quantile(confidence: float) -> float:
     """
     beta = 1 - checked_confidence(confidence)
     return max(math.log(1 / beta) / math.sqrt(2), _two_equal(beta))
+
+
+def reach_of_sums(confidence: float, peaks: Floats) -> Floats:
+    """Return half-widths, in standard deviations, that sums of fine Laplace noise have at most, by their fourth powers.
+
+    To third order (Cornish and Fisher 1938) the quantile of a sum is z + (z^3 - 3 z) k / 24 for its excess kurtosis k,
+    which is three times sum w^4 / (sum w^2)^2. From 95% to 99.9% no sum was found that is more than 0.07% above it, in
+    a search over weights; at other confidences the largest of all sums is returned.
+
+    Parameters
+    ----------
+    confidence
+        That of the interval.
+    peaks
+        Of each sum, sum w^4 / (sum w^2)^2 of its weights, or more: 1 of a single draw.
+    """
+    from scipy.special import ndtri
+
+    normal = float(ndtri(0.5 + checked_confidence(confidence) / 2))
+    most = max(normal, sum_quantile(confidence))
+    if not THIRD_ORDER[0] <= confidence <= THIRD_ORDER[1]:
+        return np.full(peaks.shape, most)
+    return np.minimum(normal + peaks * (normal**3 - 3 * normal) / 8, most)
 
 
 def grid_excess(confidence: float, weight: float, scale: float) -> float:

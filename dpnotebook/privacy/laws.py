@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.laplace_sums import combined_quantiles
-from dpnotebook.privacy.laplace_tails import grid_excess, laplace_quantile, sum_quantile
+from dpnotebook.privacy.laplace_tails import grid_excess, laplace_quantile, reach_of_sums, sum_quantile
 from dpnotebook.privacy.noise import (
     checked_confidence,
     checked_scale,
@@ -180,8 +180,18 @@ class Law(ABC):
         """
 
     @abstractmethod
-    def farthest(self, std_errors: Floats, confidence: float, step: float | Floats, scale: float) -> Floats:
-        """Return how far combinations of these standard errors reach at most; see `tails.farthest`."""
+    def farthest(
+        self,
+        std_errors: Floats,
+        confidence: float,
+        step: float | Floats,
+        scale: float,
+        peaks: Floats | None = None,
+    ) -> Floats:
+        """Return how far combinations of these standard errors reach at most; see `tails.farthest`.
+
+        With `peaks`, the sums of fourth powers of their weights over the squared sums of squares (`reach_of_sums`).
+        """
 
     @abstractmethod
     def spread_within(self, half_width: float, confidence: float, step: float, scale: float) -> float:
@@ -286,9 +296,17 @@ class LaplaceLaw(Law):
             width[several] = combined_quantiles(weights[several], _floats(scales)[of], confidence)
         return np.asarray(width)
 
-    def farthest(self, std_errors: Floats, confidence: float, step: float | Floats, scale: float) -> Floats:
-        """Return kappa standard errors, and what whole numbers add."""
-        reach = std_errors * (self.kappa(confidence) * COMPUTED) + step * grid_excess(confidence, 1.0, scale)
+    def farthest(
+        self,
+        std_errors: Floats,
+        confidence: float,
+        step: float | Floats,
+        scale: float,
+        peaks: Floats | None = None,
+    ) -> Floats:
+        """Return kappa standard errors, or less where weights are known to be many, and what whole numbers add."""
+        times = self.kappa(confidence) if peaks is None else reach_of_sums(confidence, peaks)
+        reach = std_errors * (times * COMPUTED) + step * grid_excess(confidence, 1.0, scale)
         return np.where(std_errors == 0, 0.0, reach)
 
     def spread_within(self, half_width: float, confidence: float, step: float, scale: float) -> float:
@@ -391,7 +409,14 @@ class GaussianLaw(Law):
         """Return normal quantiles of the standard deviations of the sums."""
         return np.asarray(self.kappa(confidence) * np.linalg.norm(weights * _floats(scales)[of], axis=1))
 
-    def farthest(self, std_errors: Floats, confidence: float, step: float | Floats, scale: float) -> Floats:
+    def farthest(
+        self,
+        std_errors: Floats,
+        confidence: float,
+        step: float | Floats,
+        scale: float,
+        peaks: Floats | None = None,
+    ) -> Floats:
         """Return kappa standard errors."""
         return std_errors * self.kappa(confidence)
 

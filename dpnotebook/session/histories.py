@@ -276,10 +276,12 @@ class Histories:
         plan, planned = charge.plan, planned_from_json(charge.plan, table.domain)
         question, confidence = Question.from_json(plan["question"], table.domain), plan["combined"]
         promise = Promise.of(question, plan.get("promised", ()), plan.get("weighted"))
-        # Where other kernels recorded since it was planned, there may be less room for what it was planned with.
+        # Where other kernels recorded since it was planned, there may be less room for what it was planned with. What a
+        # forecast was a little better than, is still within what was asked for.
         attempts: list[tuple[Callable[[], History], Promise]] = [
             (lambda: self._history(table), promise),
             (lambda: self._as_planned(table, plan), promise),
+            (lambda: self._history(table), Promise.of(question, weighted=plan.get("weighted"))),
             (lambda: self._history(table), Promise()),
         ]
         if len(question.measures) > 1 and plan.get("own"):  # afresh: of what is measured now only

@@ -116,7 +116,9 @@ class Pipeline:
         record, paid = self._known(mechanism, plan, report), 0
         if record is None:
             report(0.1, "charging the ledger")
-            charge = self._charge(mechanism, plan, query, None if at_any_version else moment.version)
+            # A step that was paid for before is measured once: what is planned of it holds at this version only.
+            version = None if at_any_version and not plan.prepaid else moment.version
+            charge = self._charge(mechanism, plan, query, version)
             record, paid = self.measure(mechanism, charge, report), charge.units
             report(1.0, "done")
         return self._around(mechanism.reveal(record, query, paid), paid)
@@ -273,7 +275,8 @@ class Pipeline:
 
     def _finish_interrupted(self, mechanism: Mechanism, query: Query, moment: Moment, report: Progress) -> bool:
         """Measure what was paid for when the very same query was interrupted; return whether there was any."""
-        waiting = [one for one in (() if query.fresh else moment.pending()) if one.question == query.question.key]
+        key = query.question.key if query.prepaid is None else query.prepaid.key
+        waiting = [one for one in (() if query.fresh else moment.pending()) if one.question == key]
         for charge in waiting:
             self.finish(mechanism, charge, report)
         return bool(waiting)
@@ -304,7 +307,7 @@ class Pipeline:
         told = self._told(mechanism, plan)
         try:
             return self.ledger.charge(
-                plan.table, plan.question.key, told, plan.cells, plan.refines, plan.threshold_delta, version
+                plan.table, plan.key, told, plan.cells, plan.refines, plan.threshold_delta, version
             )
         except BudgetExceeded as refusal:
             if refusal.requested_delta is not None:  # of thresholds: another epsilon does not help
@@ -350,6 +353,7 @@ class _KeptPlan:
             and own.question is query.question
             and own.strategy is query.strategy
             and own.statement is query.statement
+            and own.prepaid == query.prepaid
             and (own.accuracy, own.fresh, own.assumption, own.purchases)
             == (query.accuracy, query.fresh, query.assumption, query.purchases)
         )

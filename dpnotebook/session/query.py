@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, cast
 from dpnotebook.errors import AccuracyError, UnknownVerb, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.prepaid import PrepaidStep
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.to_linear import Assumption, number_of_answers
 from dpnotebook.privacy.budget import Amount, positive
@@ -96,6 +97,8 @@ class Query(ShowsCard):
         What to measure for a workload; None for the best that is found.
     purchases
         Whether a strategy for later questions may be bought with this one, as in `Session`; None as the session says.
+    prepaid
+        The step of running counts that it is, which parts pay for when they are first read; else None.
     guard
         Raises where what was asked is no longer what it was; called before anything is charged.
     statement
@@ -123,6 +126,7 @@ class Query(ShowsCard):
     assumption: Assumption = field(default_factory=Assumption)
     strategy: Strategy | None = field(default=None, repr=False)
     purchases: Purchases | None = field(default=None, kw_only=True)
+    prepaid: PrepaidStep | None = field(default=None, repr=False, kw_only=True)
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     statement: Statement | None = field(default=None, repr=False)
     shown: Callable[[Release], Release] | None = field(default=None, repr=False, compare=False)

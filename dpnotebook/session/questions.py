@@ -23,6 +23,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.partwise import PartwiseAnswers
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
+from dpnotebook.planner.prepaid import PrepaidStep, prepaid_plan
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, parts_read
@@ -125,11 +126,13 @@ class Questions:
         assert isinstance(query.question, Question)
         self.check_domain(query.question)
         table = self._table(query.question.table).table
-        plan = self.histories.plan(query, table, moment)
+        plan = self.histories.plan(query if query.prepaid is None else replace(query, fresh=True), table, moment)
         if table.elsewhere:
             check_parts(plan, table)
         if table.adds and (words := adding_words(plan, table)):
             plan = replace(plan, steps=(*plan.steps, words))
+        if query.prepaid is not None:
+            plan = self._prepaid(plan, query.prepaid, table, moment)
         steps, law = plan.steps, self.ledger.accountant.law
         if query.statement is None:
             closer = closer_in_sql(query.question, table, law)
@@ -139,6 +142,19 @@ class Questions:
         said = [] if plan.free else [closer, closer_inside(query.question, table, plan.error)]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
+
+    def _prepaid(self, plan: Plan, step: PrepaidStep, table: TableSchema, moment: Moment) -> Plan:
+        recorded = [one.number for one in self.ledger.records(table.name, step.key)]
+        waiting = [one.number for one in moment.pending() if one.question == step.key]
+        return prepaid_plan(
+            plan,
+            step,
+            table,
+            moment,
+            charged=self.ledger.charges_of(table.name, step.key),
+            answered=[*recorded, *waiting],
+            follows=step.before is None or bool(self.ledger.records(table.name, step.before)),
+        )
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:
         """Return what to tell whoever extended the domain of a table."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import named
+from dpnotebook.engine.frame_source import FrameSource
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
@@ -29,7 +30,8 @@ class Relations:
 
     def __init__(self, key: bytes) -> None:
         self.workspace = Workspace()
-        self.known: dict[str, Relation] = {}
+        self._known: dict[str, Relation] = {}
+        self._later: list[ProtectedTable] = []  # described when a statement asks
         self.protected: dict[str, ProtectedTable] = {}
         self._public: dict[str, tuple[Source, str | None]] = {}
         self._key = key
@@ -52,10 +54,28 @@ class Relations:
     def protect(self, protected: ProtectedTable) -> None:
         """Let statements name a protected table."""
         table = protected.table
-        self.workspace.add(table.name, protected.whole, table.unit, private=True)
+        later = isinstance(protected.whole, FrameSource) and table.unit is None
+        self.workspace.add(table.name, protected.whole, table.unit, private=True, later=later)
         self._public.pop(table.name, None)
         self.protected[table.name] = protected
-        self.known[table.name] = Relation(
+        self._later = [one for one in self._later if one.table.name != table.name]
+        if later and table.name not in self._known:
+            self._later.append(protected)
+        else:
+            self._known[table.name] = self._relation(protected)
+
+    @property
+    def known(self) -> dict[str, Relation]:
+        """What is public about every table, by name."""
+        while self._later:
+            protected = self._later[0]
+            self._known[protected.table.name] = self._relation(protected)
+            self._later = [one for one in self._later if one is not protected]
+        return self._known
+
+    def _relation(self, protected: ProtectedTable) -> Relation:
+        table = protected.table
+        return Relation(
             table.name,
             self.workspace.kinds(table.name),
             unit=table.unit,
@@ -184,7 +204,8 @@ class Relations:
     def close(self) -> None:
         """Let go of all tables."""
         self.workspace.close()
-        self.known.clear()
+        self._known.clear()
+        self._later.clear()
         self.protected.clear()
         self._public.clear()
 

@@ -2,24 +2,28 @@
 
 Counting every part by itself adds up noise; counting all rows anew with every part adds up prices. A factorization of
 the running sums does with the logarithm of both (`strategy.running_counts`): one weighted sum of the parts is measured
-when a part arrives, by an ordinary query, and what was recorded of all of them tells the running counts.
+when a part arrives, and what was recorded of all of them tells the running counts. A part pays once, when it is first
+read, for all the steps up to the horizon that will read it (`prepaid_steps`): nothing that is asked meanwhile takes
+what they need.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpnotebook.domain.parts import PART, with_parts
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import scale_of_variance
+from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.prepaid import PrepaidStep
 from dpnotebook.planner.pricing import least_units, scale_for_units
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.budget import Amount
@@ -87,12 +91,10 @@ class RunningCount:
 
     def __repr__(self) -> str:
         where = "" if self.where is None else f" where {self.where}"
-        keep = f"; keep ε {self.to_come.epsilon:.3g} for the parts to come" if self.parts < self.horizon else ""
         return (
             f"running count of {self.table.name}{where}: {self.parts} of {self.horizon} parts have arrived\n"
             f"  error  ±{self.error:,.3g} rows or less at every part\n"
-            f"  cost   ε {self.cost.epsilon:.3g} by the end, of any row; .run() pays for the parts that have arrived"
-            f"{keep}"
+            f"  cost   ε {self.cost.epsilon:.3g} of any row, once: a part pays for all later steps when first read"
         )
 
     @property
@@ -110,18 +112,6 @@ class RunningCount:
         """What any row will have paid once the horizon is reached, whatever the number of parts by then."""
         accountant = self.session.ledger.accountant
         return Amount(accountant.epsilon(self._units), accountant.delta)
-
-    @property
-    def to_come(self) -> Amount:
-        """What a row that is here will still pay, at most, for steps that read it when later parts arrive.
-
-        A step is charged when it is measured, and not before: what other questions take meanwhile is not there for it.
-        """
-        accountant = self.session.ledger.accountant
-        rows = self.strategy.operator.dense()[last_parts(self.strategy) >= self.parts, : self.parts]
-        paid_later = (np.abs(rows.astype(float)) ** accountant.law.power).sum(axis=0).max(initial=0.0)
-        units = math.ceil(self._units * paid_later / float(self.strategy.norm))
-        return Amount(accountant.epsilon(units), accountant.delta)
 
     @property
     def error(self) -> float:
@@ -144,7 +134,7 @@ class RunningCount:
     @property
     def steps(self) -> tuple[Query, ...]:
         """What is measured of the parts that have arrived, each a query of its own: what was measured is free."""
-        return tuple(self._steps())
+        return tuple(self._step(row) for row in np.flatnonzero(last_parts(self.strategy) < self.parts).tolist())
 
     @property
     def result(self) -> Query:
@@ -161,13 +151,15 @@ class RunningCount:
     def run(self) -> Release:
         """Measure what the parts that arrived since the last time add, and return all running counts so far.
 
+        Each new part is charged before the first noise of it is drawn, for all steps that will ever read it.
+
         Raises
         ------
         BudgetExceeded
-            If a step costs more than is left; what was measured before it stays.
+            If a new part costs more than is left; what was measured before it stays.
         """
         accountant = self.session.ledger.accountant
-        steps = [query.run() for query in self.steps]
+        steps = [query.run() for query in self._missing()]
         result = self.result.run()
         units = sum(accountant.units(release.paid) for release in (*steps, result) if release.paid)
         return replace(result, paid=accountant.epsilon(units))
@@ -178,20 +170,57 @@ class RunningCount:
             return self.rows.count(where=self.where, error=error, confidence=confidence)
         return self.rows.cdf(PART, where=self.where, error=error, confidence=confidence)
 
-    def _steps(self) -> Iterator[Query]:
-        operator, last = self.strategy.operator.dense(), last_parts(self.strategy)
-        for part in range(self.parts):
-            for weights in operator[last == part]:
-                yield self._step(weights, int((weights != 0).argmax()), part)
+    def _missing(self) -> list[Query]:
+        """Return the steps that have no answer yet: they are recorded in their order, so those after the last."""
+        steps, ledger = list(self.steps), self.session.ledger
+        known, unknown = 0, len(steps)
+        while known < unknown:
+            middle = (known + unknown) // 2
+            step = steps[middle].prepaid
+            assert step is not None
+            known, unknown = (middle + 1, unknown) if ledger.records(self.table.name, step.key) else (known, middle)
+        return steps[known:]
 
-    def _step(self, weights: NDArray[np.int64], first: int, last: int) -> Query:
-        """Return the query of a weighted sum of parts, from the first to the last that it reads, numbered from 0."""
-        read = weights[first : last + 1]
-        among = f"{first + 1} <= {PART} <= {last + 1}" if self.table.parts else ""  # one part cannot be told from all
-        where = " and ".join(filter(None, [f"({self.where})" if self.where else "", among])) or None
-        if (read == read[0]).all():
-            return self.rows.count(where=where, variance=self.variance / float(read[0]) ** 2)
-        return self.rows.answer(Explicit(read[None, :]), PART, where=where, variance=self.variance)
+    def _step(self, row: int) -> Query:
+        """Return the query of a row of the strategy: a weighted sum of parts, from the first to the last that it reads.
+
+        It pays for the parts that it is the first to read, in all rows.
+        """
+        operator, table, law = self.strategy.operator.dense(), self.table, self.session.ledger.accountant.law
+        (read,) = np.nonzero(operator[row])
+        weights, among = operator[row, read[0] : read[-1] + 1], f"{read[0] + 1} <= {PART} <= {read[-1] + 1}"
+        where = " and ".join(filter(None, [f"({self.where})" if self.where else "", among if table.parts else ""]))
+        axes: tuple[Axis, ...] = ()
+        if table.parts:
+            summed = Explicit(weights[None, :])
+            itself = Strategy(summed, summed, law.name, "the sum itself")
+            query = self.rows.answer(summed, PART, where=where, variance=self.variance, strategy=itself)
+            scale = self._scale
+        else:  # one part cannot be told from all
+            weight = int(weights[0])
+            query = self.rows.count(where=where or None, variance=self.variance / weight**2)
+            scale = self._scale / weight
+        new = read[(operator[:row, read] == 0).all(axis=0)]
+        if table.parts:
+            axes = (Axis(PART, tuple(new.tolist())),)
+        later = operator[:, new][operator[:, new].any(axis=1)]
+        pays = Measurement(Explicit(later), axes, parsed(self.where, table.domain)) if new.size else None
+        step = PrepaidStep(
+            key=f"{self._key} {row + 1}",
+            before=f"{self._key} {row}" if row else None,
+            scale=scale,
+            pays=() if pays is None else (Planned(pays, self._scale, law.grid_bits(self._scale)),),
+        )
+        return replace(query, prepaid=step, purchases="never")
+
+    @cached_property
+    def _key(self) -> str:
+        """What is measured, of which cells, with how much noise: what steps must have in common to be paid together."""
+        told = hashlib.sha256(np.ascontiguousarray(self.strategy.operator.dense()).tobytes())
+        columns = json.dumps(self.table.columns.to_json(), sort_keys=True)
+        for part in (self.horizon, self.session.ledger.accountant.noise, self._scale, self._whole[0].where, columns):
+            told.update(f"\n{part}".encode())
+        return f"running count {told.hexdigest()}"
 
     @cached_property
     def _whole(self) -> tuple[Measurement, TableSchema]:

@@ -62,6 +62,7 @@ from dpnotebook.session.growing import (
     place_of,
 )
 from dpnotebook.session.instead import refuse_of_session
+from dpnotebook.session.listing import Listing
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.policy import Policy, ledger_of, opened_under, read_policy
@@ -778,8 +779,9 @@ class Session(ShowsCard):
     ) -> RunningCount:
         """Return the number of rows so far, at every part of a table that grows, up to a horizon.
 
-        Ask it again, and run it, whenever `extend` has added a part. By the end, no row has paid more than its `cost`,
-        which grows with the logarithm of the horizon only; nothing is kept of it but what the ledger has.
+        Ask it again, and run it, whenever `extend` has added a part. A part pays once, when it is first read, for all
+        steps up to the horizon that will read it: no more than `cost`, which grows with the logarithm of the horizon
+        only. What other questions take meanwhile is not missing later. Nothing is kept of it but what the ledger has.
 
         Parameters
         ----------
@@ -1459,6 +1461,7 @@ class Session(ShowsCard):
         return _listed(callback, self._endings)
 
     if not TYPE_CHECKING:  # a type checker knows what is here
+        tables = Listing(tables, "session.table")
 
         def __getattr__(self, name: str) -> NoReturn:
             refuse_of_session(name, vars(self).get("_tables", ()), dir(type(self)))

@@ -206,5 +206,8 @@ def _merged(union: list[tuple[float, Workload]]) -> list[tuple[float, Workload]]
     total: dict[Workload, float] = {}
     for weight, factor in union:
         total[factor] = total.get(factor, 0.0) + weight
-    most = max(total.values())  # a choice does not depend on the scale, but is remembered with its weights
+    most = max(total.values())
+    if not 0 < most < math.inf:
+        raise WorkloadError("the errors of these products of queries are beyond what floating point holds")
+    # a choice does not depend on the scale, but is remembered with its weights
     return [(weight / most, factor) for factor, weight in total.items()]

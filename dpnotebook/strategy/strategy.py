@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Protocol
 
@@ -109,7 +111,7 @@ class Strategy(ShowsCard):
     @cached_property
     def objective(self) -> float:
         """Return |A|^2 |W A^+|_F^2 (HDMM, eq. 1); infinite if the strategy does not support the workload."""
-        return self._squared_sensitivity * self._reconstruction.total_variance()
+        return self._scaled(self._reconstruction.total_variance())
 
     @cached_property
     def worst(self) -> float:
@@ -117,7 +119,7 @@ class Strategy(ShowsCard):
 
         As for the total, an answer of weight w counts w^2 times.
         """
-        return self._squared_sensitivity * float(self.error_factors().max(initial=0.0))
+        return self._scaled(float(self.error_factors().max(initial=0.0)))
 
     @cached_property
     def bound(self) -> float:
@@ -128,6 +130,19 @@ class Strategy(ShowsCard):
     def worst_bound(self) -> float:
         """A lower bound on `worst` of every strategy for this workload: the worst answer is never below the mean."""
         return max(self.bound / self.workload.shape[0], self.certificate if self.chosen_for == "worst" else 0.0)
+
+    def _scaled(self, variance: float) -> float:
+        """Return a variance times the squared sensitivity, which of products of many attributes no float may hold."""
+        try:
+            return self._squared_sensitivity * variance
+        except OverflowError:
+            pass
+        if not sys.float_info.min <= variance < math.inf:
+            return math.inf
+        try:
+            return float(self._squared_sensitivity * Fraction(variance))
+        except OverflowError:
+            return math.inf
 
     @property
     def _squared_sensitivity(self) -> int:

@@ -130,6 +130,23 @@ def test_a_mean_that_was_asked_before_is_free_and_shows_the_error_that_it_has(bu
         assert not any("fewer rows" in one for one in people.dp.groupby("city").mean("stay", error=9.0).plan.warnings)
 
 
+def test_a_share_of_a_mean_is_planned_from_what_it_was(asked):
+    """Of several, of their average; of rows in which it was not asked, nothing is known."""
+    _, people = asked
+    with pytest.raises(dpn.AccuracyError, match="there is none to this question yet"):
+        assert people.dp.mean("stay", error="5%").plan
+    released = people.dp.mean("stay", epsilon=1).run().value
+    plan = people.dp.mean("stay", error="0.5%").plan
+    assert plan.accuracy.error == pytest.approx(0.005 * released, rel=1e-3)
+    assert plan.error <= plan.accuracy.error * 1.001
+    by_city = people.dp.groupby("city").mean("stay", epsilon=1).run().frame["value"]
+    assert people.dp.groupby("city").mean("stay", error="5%").plan.accuracy.error == pytest.approx(
+        0.05 * by_city.mean(), rel=1e-3
+    )
+    with pytest.raises(dpn.AccuracyError, match="these are 2, each in its own units"):
+        assert people.dp.agg({"stay": ["mean", "sum"]}, error="5%").plan
+
+
 def test_means_of_other_rows_or_bounds_tell_nothing(asked):
     _, people = asked
     people.dp.groupby("city").mean("stay", where="sex == 'F'", epsilon=0.5).run()
