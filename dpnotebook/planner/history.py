@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.planner.closed_form import ClosedForm
+from dpnotebook.planner.exchangeable import ByClasses, by_classes
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
@@ -22,7 +23,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
-from dpnotebook.planner.repeats import RecordedRepeats, SupposedRepeats, taken
+from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
 from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
@@ -37,6 +38,8 @@ Names = tuple[Summand, tuple[str, ...], bool]
 RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
+FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
+FEWER = 1.5  # times fewer classes of levels than cells, from which on they are what is looked at
 NOTHING = RecordedRepeats()  # of what nobody measured
 
 
@@ -302,6 +305,44 @@ class History:
             room: they tell every level apart.
         """
         beside = Supposed.of(also).telling(summand)
+        for names, with_levels in self._tries(part, summand, beside, sums=sums):
+            if (found := self._with(summand, names, beside, sums=with_levels)) is not None:
+                return found
+        return None if whole else self._for(part, summand, self._ordered(part.attributes), beside)
+
+    def by_classes(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> ByClasses | None:
+        """Return how a question follows from what was measured of its attributes, by classes of their levels.
+
+        Parameters
+        ----------
+        part, summand, also
+            As for `block`.
+
+        Returns
+        -------
+        None where the cells of the attributes are few, or all that was measured has room in one block; where something
+        that has room there is no product; and where classes are hardly fewer than cells.
+        """
+        beside = Supposed.of(also).telling(summand)
+        tries = self._tries(part, summand, beside)
+        asked = self._ordered(part.attributes)
+        cells = math.prod(self.with_ends[name].size for name in asked)
+        if cells <= FEW_CELLS or not set(asked) <= set(self.domain.names):
+            return None
+        if any(names != asked and self._with(summand, names, beside) is not None for names, _ in tries):
+            return None
+        if cells > MOST_ATOMS and self._with(summand, asked, beside) is not None:
+            return None  # few atoms, and all that was measured in them
+        known = self._by_importance(part, summand, beside)
+        found = by_classes(part, asked, self.domain, known)
+        if found is None or (cells <= MOST_ATOMS and not (found.every and found.classes * FEWER <= cells)):
+            return None
+        return found
+
+    def _tries(
+        self, part: ProductTerm, summand: Summand, beside: Telling, *, sums: bool = False
+    ) -> list[tuple[tuple[str, ...], bool]]:
+        """Return over which attributes one block is looked for, in order, and whether with sums as counts of levels."""
         self._make_room(beside.attributes)
         asked = self._ordered(part.attributes)
         known = self._attributes.get(summand, set()) | beside.attributes
@@ -311,16 +352,17 @@ class History:
         tries = [(self._ordered(names), False) for names in (everything | with_sums, with_sums, asked)]
         if sums:
             tries = [*self._small(asked, everything, beside), *tries]
-        for names, with_levels in dict.fromkeys(tries):
-            block = self._whole(summand, names, sums=with_levels)
-            if block is None or not beside.items:
-                found = block
-            else:
-                found = block.twin()
-                found = found if found.add_all(self._beside(summand, beside).told(found)) else None
-            if found is not None:
-                return found
-        return None if whole else self._for(part, summand, asked, beside)
+        return list(dict.fromkeys(tries))
+
+    def _with(
+        self, summand: Summand, names: tuple[str, ...], beside: Telling, *, sums: bool = False
+    ) -> LeastSquaresState | None:
+        """Return least squares over all that was measured of some attributes, and what comes beside it, if it fits."""
+        block = self._whole(summand, names, sums=sums)
+        if block is None or not beside.items:
+            return block
+        found = block.twin()
+        return found if found.add_all(self._beside(summand, beside).told(found)) else None
 
     def along(self, part: ProductTerm, summand: Summand) -> LeastSquaresState | None:
         """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
@@ -435,7 +477,16 @@ class History:
         if not beside.items and key in self._focused:
             self._focused.move_to_end(key)
             return self._focused[key]
-        known = recorded.by_queries | self._beside(summand, beside).by_queries
+        block = focused(self.with_ends, names, part, self._by_importance(part, summand, beside))
+        if not beside.items:
+            self._focused[key] = block
+            while len(self._focused) > FOCUSED:
+                self._focused.popitem(last=False)
+        return block
+
+    def _by_importance(self, part: ProductTerm, summand: Summand, beside: Telling) -> list[Repeats]:
+        """Return what was measured of a summand, and what comes beside it, what matters most to a question first."""
+        known = self._known(summand).by_queries | self._beside(summand, beside).by_queries
         # What comes now first, then what was asked of the same rows, then of many numbers, then the latest: a refined
         # one has the place of the one that it refines.
         first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
@@ -448,12 +499,7 @@ class History:
                 *(-place for place in each.latest),
             ),
         )
-        block = focused(self.with_ends, names, part, [*(known[name] for name in first), *others])
-        if not beside.items:
-            self._focused[key] = block
-            while len(self._focused) > FOCUSED:
-                self._focused.popitem(last=False)
-        return block
+        return [*(known[name] for name in first), *others]
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

@@ -273,13 +273,20 @@ class Solved:
         return np.where(self.determined(combinations), found, np.inf)
 
 
-def solve(information: Information, queries: Floats) -> Solved:
+def solve(information: Information, queries: Floats, coefficients: Floats | None = None) -> Solved:
     """Return how queries are answered, shape (queries, atoms), with the certificates of their residuals.
+
+    Parameters
+    ----------
+    information, queries
+        What was measured and what is asked.
+    coefficients
+        Queries times the generalised inverse, of which these are taken over; None to multiply them here.
 
     Source: Gauss-Markov theorem.
     """
     inverse, matrix = information.inverse, information.matrix
-    z = queries @ inverse
+    z = queries @ inverse if coefficients is None else coefficients.copy()
     told = z @ matrix
     sizes = np.abs(queries).max(axis=1, initial=0.0)
     residual = np.abs(queries - told).max(axis=1, initial=0.0)

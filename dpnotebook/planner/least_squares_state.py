@@ -163,10 +163,11 @@ class KnownPart:
         powers
             At least 1 each.
         """
-        found, whole = [], sum(self.repeats.values())
+        found, shares = [], np.sqrt(np.fromiter(self.repeats.values(), float, len(self.repeats)))
+        shares /= (shares**2).sum()
         times = 1 if self.summed is None else self.summed
         for power in powers:
-            size = sum((math.sqrt(precision) / whole) ** power for precision in self.repeats.values())
+            size = float((shares**power).sum())
             size *= 1.0 if self.part.totals is None else float((np.abs(self.part.totals) ** power).sum())
             found.append((np.abs(weights) ** power * times).sum(axis=1) * size)
         return np.stack(found, axis=1)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
-from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm
+from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
@@ -130,6 +130,10 @@ class OverAtoms:
         # Computed in another order: what differs by rounding only need not be planned anew.
         same = variances <= self.variances * SAME
         return self if same.all() else replace(self, known=replace(self.known, variances=variances))
+
+    def jointly(self) -> tuple[Floats, Floats] | None:
+        """Return covariances and residuals of disjoint counts, as for `joint_measurement.together`; None of others."""
+        return known_of(self.block, self.queries) if self.queries.bins else None
 
     def weights(self) -> list[tuple[KnownPart, Floats]]:
         """Return what the mean of each noisy number counts for in the answers, shape (answers, queries), by source."""
@@ -263,6 +267,9 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
     if closed is not None and not over_atoms:
         return closed
+    classes = None if over_atoms or closed is not None else _by_classes(form, history, also)
+    if classes is not None and classes.products:
+        return classes
     block = history.block(part, summand, also, whole=closed is not None, sums=form.reach_of_sums > 0)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
@@ -274,7 +281,19 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     if atoms is not None and not atoms.partial:
         return atoms
     closed = closed if whole else _closed(form, history, also)
-    return closed if closed is not None and (atoms is None or _better(closed.variances, atoms.variances)) else atoms
+    found: LinearTarget | None = atoms
+    for one in (classes, closed):
+        if one is not None and (found is None or _better(one.variances, found.variances)):
+            found = one
+    return found
+
+
+def _by_classes(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
+    """Return what is known by classes of levels, where that is least squares over more than has room in atoms."""
+    if form.reach_of_sums or form.part.weight != 1:
+        return None
+    found = history.by_classes(form.part, form.summand, also)
+    return None if found is None else in_classes(found, form.step, least_scale(history, also), form.reach)
 
 
 def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -> InClosedForm | None:
@@ -413,15 +432,12 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats
 
     None where the question is not of that form, or nothing is known of the counts together.
     """
-    if not isinstance(asked, OverAtoms):
+    if not 2 <= asked.count <= MOST_TOGETHER or not answers.direct:
         return None
-    queries = asked.queries
-    if not queries.bins or not 2 <= queries.count <= MOST_TOGETHER or not answers.direct:
-        return None
-    known = known_of(asked.block, queries)
+    known = asked.jointly()
     if known is None:
         return None
-    wanted = np.broadcast_to(target, queries.count)
+    wanted = np.broadcast_to(target, asked.count)
     precision, measured = joint_precision(known[0], wanted, known[1])
     if precision <= 0:
         return None
