@@ -128,10 +128,13 @@ class _Basis:
         """Return which functions are of a kind."""
         return slice(0, self.count) if kind is None else self.slices[kind]
 
-    def along(self, side: _Side) -> Floats:
-        """Return what is asked along the classes: whether each takes part, or what it counts for in the sum."""
-        taking = side.levels[self.first].astype(float)
-        return taking if side.apart else taking * np.sqrt(self.sizes)
+    def along(self, sides: Sequence[_Side]) -> Floats:
+        """Return what is asked along the classes: whether each takes part, or what it counts for in the sum.
+
+        Shape (sides, classes), of sides that are all of one of the two.
+        """
+        taking = np.array([side.levels[self.first] for side in sides], dtype=float)
+        return taking if sides[0].apart else taking * np.sqrt(self.sizes)
 
 
 class _Told:
@@ -270,22 +273,38 @@ class ByClasses:
         sizes = [self._bases[place].count for place in free]
         information = Information(math.prod(sizes))
         matrix = information.matrix.reshape(sizes + sizes)
-        for sides, precision in self._told.precisions.items():
-            if all(kind is None or self._tells(place, kind, sides[place]) for place, kind in enumerate(choice)):
-                along = [self._bases[place].along(sides[place]) for place in free]
-                _increase(matrix, along, [sides[place] for place in free], precision)
+        for apart, alike in self._alike.items():
+            if all(kind is None or apart[place] for place, kind in enumerate(choice)):
+                _increase(matrix, [apart[place] for place in free], *self._along_classes(alike, choice))
         information.refactor()
         asked, coefficients = np.ones((1, 1)), information.inverse.reshape([*sizes, math.prod(sizes)])
         for at, place in reversed([*enumerate(free)]):
             side, basis = self._told.asked[place], self._bases[place]
-            asked = np.kron(np.eye(basis.count) if side.apart else basis.along(side)[None, :], asked)
+            asked = np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked)
             if not side.apart:
-                coefficients = np.tensordot(basis.along(side), coefficients, axes=(0, at))
+                coefficients = np.tensordot(basis.along([side])[0], coefficients, axes=(0, at))
         return asked, solve(information, asked, coefficients.reshape(asked.shape))
 
-    def _tells(self, place: int, kind: int, side: _Side) -> bool:
-        basis = self._bases[place]
-        return side.apart and bool(side.levels[basis.first[int(np.argmax(basis.kinds == kind))]])
+    @cached_property
+    def _alike(self) -> dict[tuple[bool, ...], list[tuple[Sides, float]]]:
+        """What was measured, by what it tells apart, with its precision."""
+        found: dict[tuple[bool, ...], list[tuple[Sides, float]]] = {}
+        for sides, precision in self._told.precisions.items():
+            found.setdefault(tuple(side.apart for side in sides), []).append((sides, precision))
+        return found
+
+    def _along_classes(self, alike: Sequence[tuple[Sides, float]], choice: Choice) -> tuple[Floats, list[Floats]]:
+        """Return the precision of products in a choice of kinds, and what each asks along the classes of the others."""
+        precisions = np.array([precision for _, precision in alike])
+        alongs = []
+        for place, kind in enumerate(choice):
+            basis = self._bases[place]
+            along = basis.along([sides[place] for sides, _ in alike])
+            if kind is None:
+                alongs.append(along)
+            else:
+                precisions = precisions * along[:, int(np.argmax(basis.kinds == kind))]
+        return precisions, alongs
 
     @cached_property
     def _by_class(self) -> Floats:
@@ -456,21 +475,32 @@ class ByClasses:
         return [levels[name] for name in self._told.names if name in levels]
 
 
-def _increase(matrix: Floats, alongs: Sequence[Floats], sides: Sequence[_Side], precision: float) -> None:
-    """Add a product to an information matrix, shape (classes..., classes...)."""
-    if not sides:
-        matrix += precision
+def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs: Sequence[Floats]) -> None:
+    """Add products to an information matrix, shape (classes..., classes...).
+
+    Parameters
+    ----------
+    matrix
+        What they are added to.
+    apart
+        Of each attribute, whether its classes are asked apart.
+    precisions, alongs
+        Of the products, shape (products,), and what each asks along each attribute, shape (products, classes).
+    """
+    count = len(apart)
+    if not count:
+        matrix += precisions.sum()
         return
-    count = len(sides)
-    columns = [place if side.apart else count + place for place, side in enumerate(sides)]
-    summed = [count + place for place, side in enumerate(sides) if not side.apart]
-    seen = np.einsum(matrix, [*range(count), *columns], [*range(count), *summed])  # a view of what is not 0
-    more: Floats = np.full((1,) * seen.ndim, precision)
-    for place, (along, side) in enumerate(zip(alongs, sides, strict=True)):
-        more = more * _shaped(along, place, seen.ndim)
-        if not side.apart:
-            more = more * _shaped(along, count + summed.index(count + place), seen.ndim)
-    seen += more
+    summed = [place for place in range(count) if not apart[place]]
+    columns = [place if apart[place] else count + place for place in range(count)]
+    # Where classes are asked apart, only what is on the diagonal is not 0: a view of it.
+    seen = np.einsum(matrix, [*range(count), *columns], [*range(count), *(count + place for place in summed)])
+    rows, others = precisions[:, None], np.ones((precisions.size, 1))
+    for place, along in enumerate(alongs):
+        rows = (rows[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
+        if not apart[place]:
+            others = (others[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
+    seen += (rows.T @ others).reshape(seen.shape)
 
 
 def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
