@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.information import RESIDUAL, Information, Solved, solve
+from dpnotebook.planner.information import RESIDUAL, Information, refined
 from dpnotebook.planner.least_squares_state import Observation
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats, told
 
-MOST_CLASSES = 600  # products of classes of levels that are solved for together
+MOST_CLASSES = 700  # products of classes of levels that are solved for together
 MOST_CELLS = 10**6  # of the attributes of a question
 
 Floats = NDArray[np.float64]
@@ -208,6 +208,44 @@ class _Told:
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """What is asked over classes of levels, and how it is answered.
+
+    Parameters
+    ----------
+    asked
+        The queries, shape (queries, classes).
+    coefficients, told
+        As `refined` has them.
+    """
+
+    asked: Floats
+    coefficients: Floats
+    told: Floats
+
+    @property
+    def variances(self) -> Floats:
+        """Variance of the answer to each query."""
+        return np.asarray(np.einsum("ij,ij->i", self.told, self.coefficients))
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariances of the answers."""
+        return self.told @ self.coefficients.T
+
+    @property
+    def residuals(self) -> Floats:
+        """What is left of each query."""
+        return self.asked - self.told
+
+    @cached_property
+    def determined(self) -> NDArray[np.bool_]:
+        """Which queries are determined."""
+        left = np.abs(self.residuals).max(axis=1, initial=0.0)
+        return np.asarray(left <= RESIDUAL * np.abs(self.asked).max(axis=1, initial=0.0))
+
+
 class ByClasses:
     """How the counts of some groups follow from products: a `Reconstruction`, of numbers of unit variance.
 
@@ -257,7 +295,7 @@ class ByClasses:
         return self._told.bases()
 
     @cached_property
-    def _blocks(self) -> dict[Choice, tuple[Floats, Solved]]:
+    def _blocks(self) -> dict[Choice, _Block]:
         return {choice: self._solved(choice) for choice in self._choices()}
 
     def _choices(self) -> list[Choice]:
@@ -267,7 +305,7 @@ class ByClasses:
             kinds[place] += self._bases[place].slices
         return list(itertools.product(*kinds))
 
-    def _solved(self, choice: Choice) -> tuple[Floats, Solved]:
+    def _solved(self, choice: Choice) -> _Block:
         """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
         free = [place for place, kind in enumerate(choice) if kind is None]
         sizes = [self._bases[place].count for place in free]
@@ -277,13 +315,14 @@ class ByClasses:
             if all(kind is None or apart[place] for place, kind in enumerate(choice)):
                 _increase(matrix, [apart[place] for place in free], *self._along_classes(alike, choice))
         information.refactor()
-        asked, coefficients = np.ones((1, 1)), information.inverse.reshape([*sizes, math.prod(sizes)])
+        asked: Floats = np.ones((1, 1))
+        coefficients: Floats = information.inverse.reshape([*sizes, math.prod(sizes)])
         for at, place in reversed([*enumerate(free)]):
             side, basis = self._told.asked[place], self._bases[place]
             asked = np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked)
             if not side.apart:
                 coefficients = np.tensordot(basis.along([side])[0], coefficients, axes=(0, at))
-        return asked, solve(information, asked, coefficients.reshape(asked.shape))
+        return _Block(asked, *refined(information, asked, coefficients.reshape(asked.shape)))
 
     @cached_property
     def _alike(self) -> dict[tuple[bool, ...], list[tuple[Sides, float]]]:
@@ -310,10 +349,8 @@ class ByClasses:
     def _by_class(self) -> Floats:
         """Variances by the classes of the levels of the question's attributes, in the domain's order."""
         total = np.zeros([self._bases[place].count for place in self._keys])
-        for choice, (asked, solved) in self._blocks.items():
-            size = np.abs(asked).max(axis=1)
-            left = np.abs(solved.residuals).max(axis=1, initial=0.0)
-            known = np.where(left <= RESIDUAL * size, np.diagonal(solved.covariance), np.inf)
+        for choice, block in self._blocks.items():
+            known = np.where(block.determined, block.variances, np.inf)
             shape = [self._bases[place].count if choice[place] is None else 1 for place in self._keys]
             share = np.ones(1)
             for place in self._keys:
@@ -353,10 +390,10 @@ class ByClasses:
         for place, basis in enumerate(self._bases):
             vector = _along(vector, basis.functions.T, place)
         found = np.zeros([self._bases[place].labels.size for place in self._keys])
-        for choice, (_, solved) in self._blocks.items():
+        for choice, block in self._blocks.items():
             free, bound, own = self._free(choice)
             inside = vector[self._functions(choice, range(len(choice)))].transpose(free + bound)
-            values = solved.coefficients @ inside.reshape(solved.coefficients.shape[1], -1)
+            values = block.coefficients @ inside.reshape(block.coefficients.shape[1], -1)
             values = values.reshape([self._bases[place].count for place in own] + list(inside.shape[len(free) :]))
             found[self._functions(choice, self._keys)] = values.transpose(np.argsort(own + bound))
         for at, place in enumerate(self._keys):
@@ -388,15 +425,15 @@ class ByClasses:
         """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
         rows = self._in_functions(np.arange(math.prod(map(len, self._levels))))
         covariance, left = np.zeros((rows.shape[0],) * 2), [np.zeros((rows.shape[0], 0))]
-        for choice, (_, solved) in self._blocks.items():
+        for choice, block in self._blocks.items():
             _, bound, own = self._free(choice)
             inside = rows[(slice(None), *self._functions(choice, self._keys))]
             inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
-            inside = inside.reshape(rows.shape[0], math.prod(inside.shape[1 : 1 + len(bound)]), len(solved.covariance))
-            wide = (inside @ solved.covariance).reshape(rows.shape[0], -1)
+            inside = inside.reshape(rows.shape[0], math.prod(inside.shape[1 : 1 + len(bound)]), len(block.asked))
+            wide = (inside @ block.covariance).reshape(rows.shape[0], -1)
             covariance += wide @ inside.reshape(rows.shape[0], -1).T
-            if not solved.determined().all():
-                square = np.linalg.qr(solved.residuals.T, mode="r").T  # as much is left, in fewer numbers
+            if not block.determined.all():
+                square = np.asarray(np.linalg.qr(block.residuals.T, mode="r")).T  # as much is left, in fewer numbers
                 left.append((inside @ square).reshape(rows.shape[0], -1))
         return (covariance + covariance.T) / 2, np.concatenate(left, axis=1)
 
@@ -428,12 +465,12 @@ class ByClasses:
         """Return the coefficients of some answers over all cells of the attributes, shape (rows, levels...)."""
         asked = self._in_functions(rows)
         found = np.zeros([rows.size, *(basis.labels.size for basis in self._bases)])
-        for choice, (_, solved) in self._blocks.items():
+        for choice, block in self._blocks.items():
             free, bound, own = self._free(choice)
             inside = asked[(slice(None), *self._functions(choice, self._keys))]
             inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
             many = inside.shape[1 : 1 + len(bound)]
-            inside = inside.reshape(rows.size, math.prod(many), len(solved.coefficients)) @ solved.coefficients
+            inside = inside.reshape(rows.size, math.prod(many), len(block.coefficients)) @ block.coefficients
             inside = inside.reshape([rows.size, *many, *(self._bases[place].count for place in free)])
             order = np.argsort(bound + free) + 1
             found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
@@ -494,7 +531,8 @@ def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs:
     summed = [place for place in range(count) if not apart[place]]
     columns = [place if apart[place] else count + place for place in range(count)]
     # Where classes are asked apart, only what is on the diagonal is not 0: a view of it.
-    seen = np.einsum(matrix, [*range(count), *columns], [*range(count), *(count + place for place in summed)])
+    kept = [*range(count), *(count + place for place in summed)]
+    seen = np.einsum(matrix, [*range(count), *columns], kept)  # type: ignore[arg-type]
     rows, others = precisions[:, None], np.ones((precisions.size, 1))
     for place, along in enumerate(alongs):
         rows = (rows[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
@@ -523,7 +561,9 @@ def _summed(over: Floats, sides: Sides) -> Floats:
     return over
 
 
-def by_classes(part: ProductTerm, names: Sequence[str], domain: Domain, known: Iterable[Repeats]) -> ByClasses | None:
+def by_classes(
+    part: ProductTerm, names: Sequence[str], domain: Domain, known: Iterable[Repeats], *, whole: bool = False
+) -> ByClasses | None:
     """Return how a question follows from what was measured, as far as that is products.
 
     Parameters
@@ -536,6 +576,8 @@ def by_classes(part: ProductTerm, names: Sequence[str], domain: Domain, known: I
         The table's declared domain.
     known
         What was measured, the most important first: of what has no room, what comes later is left out.
+    whole
+        Whether to return None rather than leave out anything.
 
     Returns
     -------
@@ -551,4 +593,6 @@ def by_classes(part: ProductTerm, names: Sequence[str], domain: Domain, known: I
         return None
     for each in known:
         found.put(each)
+        if whole and not found.every:
+            return None
     return ByClasses(part, found) if found.parts else None

@@ -39,7 +39,7 @@ RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
-FEWER = 1.5  # times fewer classes of levels than cells, from which on they are what is looked at
+FEWER = 1.4  # times fewer classes of levels than cells, from which on they are what is looked at
 NOTHING = RecordedRepeats()  # of what nobody measured
 
 
@@ -333,11 +333,10 @@ class History:
             return None
         if cells > MOST_ATOMS and self._with(summand, asked, beside) is not None:
             return None  # few atoms, and all that was measured in them
+        few = cells <= MOST_ATOMS
         known = self._by_importance(part, summand, beside)
-        found = by_classes(part, asked, self.domain, known)
-        if found is None or (cells <= MOST_ATOMS and not (found.every and found.classes * FEWER <= cells)):
-            return None
-        return found
+        found = by_classes(part, asked, self.domain, known, whole=few)
+        return None if found is None or (few and found.classes * FEWER > cells) else found
 
     def _tries(
         self, part: ProductTerm, summand: Summand, beside: Telling, *, sums: bool = False
