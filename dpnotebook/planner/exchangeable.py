@@ -315,11 +315,11 @@ class ByClasses:
             if all(kind is None or apart[place] for place, kind in enumerate(choice)):
                 _increase(matrix, [apart[place] for place in free], *self._along_classes(alike, choice))
         information.refactor()
-        asked: Floats = np.ones((1, 1))
+        asked: Floats = np.ones((1, 1), dtype=np.float64)
         coefficients: Floats = information.inverse.reshape([*sizes, math.prod(sizes)])
         for at, place in reversed([*enumerate(free)]):
             side, basis = self._told.asked[place], self._bases[place]
-            asked = np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked)
+            asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
             if not side.apart:
                 coefficients = np.tensordot(basis.along([side])[0], coefficients, axes=(0, at))
         return _Block(asked, *refined(information, asked, coefficients.reshape(asked.shape)))
