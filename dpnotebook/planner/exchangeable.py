@@ -37,7 +37,7 @@ Choice = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class _Side:
+class _LevelsAsked:
     """What is asked along an attribute.
 
     Parameters
@@ -57,7 +57,7 @@ class _Side:
         return np.frombuffer(self.mask, dtype=bool)
 
 
-Sides = tuple[_Side, ...]
+Sides = tuple[_LevelsAsked, ...]
 
 
 def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
@@ -76,7 +76,7 @@ def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides |
             mask[list(axes[name].levels)] = True
         if name in boxes[0]:
             mask &= boxes[0][name]
-        found.append(_Side(name in axes, mask.tobytes()))
+        found.append(_LevelsAsked(name in axes, mask.tobytes()))
     return tuple(found)
 
 
@@ -91,7 +91,7 @@ class _Basis:
         All that is asked along it.
     """
 
-    def __init__(self, size: int, sides: Sequence[_Side]) -> None:
+    def __init__(self, size: int, sides: Sequence[_LevelsAsked]) -> None:
         masks = np.array([side.levels for side in sides]).reshape(-1, size)
         _, self.labels = np.unique(masks, axis=1, return_inverse=True)
         self.labels = self.labels.reshape(-1)
@@ -128,7 +128,7 @@ class _Basis:
         """Return which functions are of a kind."""
         return slice(0, self.count) if kind is None else self.slices[kind]
 
-    def along(self, sides: Sequence[_Side]) -> Floats:
+    def along(self, sides: Sequence[_LevelsAsked]) -> Floats:
         """Return what is asked along the classes: whether each takes part, or what it counts for in the sum.
 
         Shape (sides, classes), of sides that are all of one of the two.
@@ -137,7 +137,7 @@ class _Basis:
         return taking if sides[0].apart else taking * np.sqrt(self.sizes)
 
 
-class _Told:
+class _ToldProducts:
     """What was measured of some attributes, as products with their precision.
 
     Parameters
@@ -257,7 +257,7 @@ class ByClasses:
         What was measured.
     """
 
-    def __init__(self, part: ProductTerm, told: _Told) -> None:
+    def __init__(self, part: ProductTerm, told: _ToldProducts) -> None:
         self._part, self._told = part, told
         self._keys = [place for place, side in enumerate(told.asked) if side.apart]
         names = [told.names[place] for place in self._keys]
@@ -498,7 +498,7 @@ class ByClasses:
             vector += values
         return vector
 
-    def _along(self, sides: Sides) -> Iterator[tuple[_Basis, _Side]]:
+    def _along(self, sides: Sides) -> Iterator[tuple[_Basis, _LevelsAsked]]:
         return zip(self._bases, sides, strict=True)
 
     def _places_of(self, part: ProductTerm) -> list[int]:
@@ -588,7 +588,7 @@ def by_classes(
         return None
     if any(len(axis.levels) != int(asked[names.index(axis.attribute)].levels.sum()) for axis in part.axes):
         return None  # a group of no row
-    found = _Told(names, domain, asked)
+    found = _ToldProducts(names, domain, asked)
     if found.classes > MOST_CLASSES:
         return None
     for each in known:

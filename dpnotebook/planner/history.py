@@ -201,23 +201,32 @@ class History:
         key = item.key
         self.items[key] = item
         self.least_scale = min(self.least_scale, float(item.scale))
-        self._by_identity.setdefault(item.measurement.key, []).append(key)
-        summand = item.measurement.summand
-        told = self._attributes.setdefault(summand, set())
-        told.update(item.attributes)
-        if summand != COUNT:
+        identity, summand = item.measurement.key, item.measurement.summand
+        new = identity not in self._by_identity
+        self._by_identity.setdefault(identity, []).append(key)
+        counts = summand == COUNT
+        if not counts:
             self._sums.setdefault(summand, RecordedRepeats()).add(item)
-        if (seen := counts_of(item)) is not None:
+        if (seen := item if counts else counts_of(item)) is not None:
             self._counts.add(seen)
-            if summand == COUNT or summand.ends:
-                self._counted.update(item.attributes)
-            if counts_levels(item.measurement):
-                self._attributes.setdefault(COUNT, set()).update(seen.attributes)
-                self._counted.update(seen.attributes)
-            elif summand != COUNT:
-                self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(seen.attributes)
+        if new:  # what is told apart depends on what was asked alone
+            self._tells(item, seen)
         if item.refines is not None:
             self.refined.add(item.refines)
+
+    def _tells(self, item: Item, seen: Item | None) -> None:
+        """Note what a measurement tells apart, and as counts, if it is seen as such."""
+        summand = item.measurement.summand
+        self._attributes.setdefault(summand, set()).update(item.attributes)
+        if seen is None:
+            return
+        if summand == COUNT or summand.ends:
+            self._counted.update(item.attributes)
+        if counts_levels(item.measurement):
+            self._attributes.setdefault(COUNT, set()).update(seen.attributes)
+            self._counted.update(seen.attributes)
+        elif summand != COUNT:
+            self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(seen.attributes)
 
     def _known(self, summand: Summand) -> RecordedRepeats:
         """Return the measurements that say something about sums of a summand, or about counts."""

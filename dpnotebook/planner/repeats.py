@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,7 @@ class Repeats:
         names, domain, sums
             As for `told`.
         """
-        own = frozenset(names) & self._attributes
+        own = frozenset(names) & self.measurement.attributes
         if own in self._seen and not sums:
             return self._seen[own]
         found = []
@@ -101,12 +100,6 @@ class Repeats:
             while len(self._seen) > MOST_KEPT:
                 del self._seen[next(iter(self._seen))]
         return found
-
-    @cached_property
-    def _attributes(self) -> frozenset[str]:
-        """What the measurement tells apart."""
-        asked = self.measurement
-        return frozenset(axis.attribute for axis in asked.axes) | frozenset(asked.where.attributes)
 
 
 class RecordedRepeats:
