@@ -23,6 +23,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.exchangeable import ByClasses
+from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
 from dpnotebook.planner.repeats import Repeats
@@ -44,6 +45,7 @@ MOST_SUMMED = 2 * 10**7  # weights of noisy numbers in all boxes of all answers
 MOST_OTHERS = 64  # measurements that are no marginals, of which each is looked at
 NAMED = 0.01  # a release that has less of the variance, relative to the one that has most, is not named
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
+MOST_MIXED = 16  # of measurements over several histograms; of more, those of a mixture of all
 ROUNDING = 1e-12  # by which a weight may miss a whole number
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 
@@ -648,13 +650,18 @@ class InClosedForm:
 
     @cached_property
     def _sources(self) -> tuple[int, ...]:
-        rows = np.flatnonzero(np.isfinite(self.variances))[:MOST_LOOKED]
+        known = np.isfinite(self.variances)
+        rows = np.flatnonzero(known)[: MOST_MIXED if self.joint else MOST_LOOKED]
         found: list[tuple[float, Draws]] = []
         for one in self.found:
             mine = rows[np.isfinite(one.variances[rows])]
             if not mine.size:
                 continue
-            weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
+            if isinstance(one.reconstruction, ByClasses) and known.sum() > MOST_MIXED:
+                probe = MIDDLE + np.cos(np.arange(self.count) * math.sqrt(ANGLES[0]))
+                weights = np.abs(one.reconstruction.mixed(np.where(known, probe, 0.0)))
+            else:
+                weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
             for draws in one.source.draws:
                 largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
                 found.append((largest**2, draws))  # of each draw: its weight squared, over its precision

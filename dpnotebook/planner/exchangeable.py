@@ -404,16 +404,32 @@ class ByClasses:
 
     def weights(self, rows: Indices) -> Floats:
         """Return what each number counts for in some answers, shape (rows, numbers)."""
-        over = self._over_cells(rows)
+        return self._of_numbers(self._in_functions(rows))
+
+    def mixed(self, mixture: Floats) -> Floats:
+        """Return what each number counts for in a combination of all answers, shape (1, numbers)."""
+        asked = np.zeros([self._bases[place].labels.size for place in self._keys])
+        if self._keys:
+            values = mixture.reshape([levels.size for levels in self._levels]).transpose(np.argsort(self._order))
+            asked[np.ix_(*(self._levels[self._order.index(at)] for at in range(len(self._keys))))] = values
+        else:
+            asked += mixture[0]
+        for at, place in enumerate(self._keys):
+            asked = _along(asked, self._bases[place].functions.T, at)
+        return self._of_numbers(asked[None])
+
+    def _of_numbers(self, asked: Floats) -> Floats:
+        """Return what each number counts for in answers, which are in the functions of the levels asked apart."""
+        over, count = self._over_cells(asked), len(asked)
         told = self._told
-        found = np.zeros((rows.size, told.size))
+        found = np.zeros((count, told.size))
         summed: dict[Sides, Floats] = {}
         for known, sides, one, first in told.parts:
             if sides not in summed:
                 summed[sides] = _summed(over, sides)
             part = one.part
-            own = summed[sides][np.ix_(np.arange(rows.size), *self._levels_of(part))]
-            own = own.transpose([0, *(1 + at for at in self._places_of(part))]).reshape(rows.size, len(part.columns))
+            own = summed[sides][np.ix_(np.arange(count), *self._levels_of(part))]
+            own = own.transpose([0, *(1 + at for at in self._places_of(part))]).reshape(count, len(part.columns))
             own = own * (part.weight / part.spread * math.sqrt(known.precision))
             if part.totals is None:
                 found[:, first + part.columns] += own
@@ -461,17 +477,16 @@ class ByClasses:
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
         return found
 
-    def _over_cells(self, rows: Indices) -> Floats:
-        """Return the coefficients of some answers over all cells of the attributes, shape (rows, levels...)."""
-        asked = self._in_functions(rows)
-        found = np.zeros([rows.size, *(basis.labels.size for basis in self._bases)])
+    def _over_cells(self, asked: Floats) -> Floats:
+        """Return the coefficients of answers over all cells of the attributes, shape (answers, levels...)."""
+        found = np.zeros([len(asked), *(basis.labels.size for basis in self._bases)])
         for choice, block in self._blocks.items():
             free, bound, own = self._free(choice)
             inside = asked[(slice(None), *self._functions(choice, self._keys))]
             inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
             many = inside.shape[1 : 1 + len(bound)]
-            inside = inside.reshape(rows.size, math.prod(many), len(block.coefficients)) @ block.coefficients
-            inside = inside.reshape([rows.size, *many, *(self._bases[place].count for place in free)])
+            inside = inside.reshape(len(asked), math.prod(many), len(block.coefficients)) @ block.coefficients
+            inside = inside.reshape([len(asked), *many, *(self._bases[place].count for place in free)])
             order = np.argsort(bound + free) + 1
             found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
         for place, basis in enumerate(self._bases):

@@ -3,13 +3,16 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner import exchangeable
 from dpnotebook.planner.exchangeable import by_classes
+from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, product_of
 from dpnotebook.planner.repeats import RecordedRepeats
@@ -106,6 +109,8 @@ def test_answers_are_dense_least_squares(seed, monkeypatch):
         np.testing.assert_allclose(weights @ noisy, answers[known], rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose((weights**2).sum(axis=1), variances[known], rtol=1e-6)
         np.testing.assert_allclose(variances[found.alike], variances, rtol=1e-9)
+        mixture = np.where(known, rng.normal(size=known.size), 0.0)
+        np.testing.assert_allclose(found.mixed(mixture)[0], mixture[known] @ weights, rtol=1e-6, atol=1e-9)
         covariance, left = found.jointly()
         whole = asked @ inverse @ asked.T
         np.testing.assert_allclose(covariance[np.ix_(known, known)], whole[np.ix_(known, known)], rtol=1e-6, atol=1e-9)
@@ -147,3 +152,39 @@ def test_a_condition_that_is_no_product_is_left_out():
     assert not found.products
     assert not found.every
     np.testing.assert_allclose(found.variances(), LAPLACE.count_variance(Fraction(2)))
+
+
+def test_plans_beside_tables_of_more_cells_than_atoms_promise_dense_least_squares(monkeypatch):
+    # 10 x 10 x 10 x 6 cells, of which no question's attributes have room together; these have 1,000 or 600.
+    domain = {"a": dpn.Range(0, 9), "b": dpn.Range(0, 9), "c": dpn.Range(0, 9), "d": dpn.Range(0, 5)}
+    session = dpn.Session(budget=dpn.Budget(1e4), purchases="never")
+    table = session.protect(pd.DataFrame({name: [0] for name in domain}), "t", domain=domain)
+    for keys, where in (("ab", "c < 4"), ("bc", None), ("abc", None), ("ad", "b < 7"), ("ac", None), ("bcd", "a < 2")):
+        table.groupby(list(keys)).count(where=where, epsilon=0.5, fresh=True).run()
+
+    def asked():
+        for keys, where in (
+            ("bca", None),
+            ("ba", "c < 4"),
+            ("c", "a < 2 and b < 7"),
+            ("db", "a >= 3"),
+            ("cb", "a == 5"),
+        ):
+            for variance in (40.0, 7.0):
+                query = table.groupby(list(keys)).count(where=where, variance=variance)
+                plan = query.plan
+                (history,) = session._questions.histories._known.values()
+                known = asked_of(query.question, history)
+                values, variances = known.estimates()
+                told = np.where(np.isfinite(variances), values, 0.0)
+                yield known, told, variances, plan.cost.units, plan.std_error
+
+    classes = list(asked())
+    assert all(known.joint for known, *_ in classes)
+    monkeypatch.setattr(History, "by_classes", lambda *_: None)
+    atoms = list(asked())
+    assert all(isinstance(known, OverAtoms) for known, *_ in atoms)
+    for (_, *one), (_, *other) in zip(classes, atoms, strict=True):
+        for value, same in zip(one, other, strict=True):
+            np.testing.assert_allclose(value, same, rtol=1e-6, atol=1e-6)
+    session.close()
