@@ -39,7 +39,10 @@ RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
-FEWER = 1.4  # times fewer classes of levels than cells, from which on they are what is looked at
+FEWER = 1.4  # times fewer classes of levels than cells, from which on they are what is looked at,
+FAR_FEWER = 4  # or so many where a block of all cells would be kept,
+MANY_CELLS = 1_000  # if these are more, and
+FEW_QUERIES = 64  # no more were measured
 NOTHING = RecordedRepeats()  # of what nobody measured
 
 
@@ -333,19 +336,29 @@ class History:
         that has room there is no product; and where classes are hardly fewer than cells.
         """
         beside = Supposed.of(also).telling(summand)
-        tries = self._tries(part, summand, beside)
+        known: list[Repeats] | None = None
         asked = self._ordered(part.attributes)
-        cells = math.prod(self.with_ends[name].size for name in asked)
-        if cells <= FEW_CELLS or not set(asked) <= set(self.domain.names):
-            return None
-        if any(names != asked and self._with(summand, names, beside) is not None for names, _ in tries):
-            return None
-        if cells > MOST_ATOMS and self._with(summand, asked, beside) is not None:
-            return None  # few atoms, and all that was measured in them
-        few = cells <= MOST_ATOMS
-        known = self._by_importance(part, summand, beside)
-        found = by_classes(part, asked, self.domain, known, whole=few)
-        return None if found is None or (few and found.classes * FEWER > cells) else found
+        for names, _ in self._tries(part, summand, beside):
+            cells = math.prod(self.with_ends[name].size for name in names)
+            if cells <= FEW_CELLS or not set(asked) <= set(self.domain.names):
+                return None
+            few, own = cells <= MOST_ATOMS, names == asked
+            if (few and not own and not self._soon(summand, beside, cells)) or not few:
+                if self._with(summand, names, beside) is not None:
+                    return None  # all that was measured has room in one block, or in few atoms
+                if not own:
+                    continue
+            known = self._by_importance(part, summand, beside) if known is None else known
+            found = by_classes(part, names, self.domain, known, whole=few)
+            if found is not None and (not few or found.classes * (FEWER if own else FAR_FEWER) <= cells):
+                return found
+            if self._with(summand, names, beside) is not None:
+                return None
+        return None
+
+    def _soon(self, summand: Summand, beside: Telling, cells: int) -> bool:
+        """Return whether classes of levels are found sooner than a block of so many cells is made anew."""
+        return cells > MANY_CELLS and len(self._known(summand).by_queries) + len(beside.items) <= FEW_QUERIES
 
     def _tries(
         self, part: ProductTerm, summand: Summand, beside: Telling, *, sums: bool = False

@@ -194,6 +194,11 @@ class OverAtoms:
 LinearTarget = OverAtoms | InClosedForm
 
 
+def tells_together(asked: LinearTarget) -> bool:
+    """Return whether it is known what answers have to do with each other, over atoms or classes of levels."""
+    return isinstance(asked, OverAtoms) or asked.joint
+
+
 @dataclass(frozen=True, eq=False)
 class Proposal:
     """One way to reach the accuracy.
@@ -228,7 +233,7 @@ def _classes(numbers: Floats) -> tuple[int, NDArray[np.intp]]:
 
 
 def asked_of(
-    question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False
+    question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False, classes: bool = True
 ) -> LinearTarget | None:
     """Return a question as linear queries, with what is known about them; None where it has no such form.
 
@@ -242,24 +247,28 @@ def asked_of(
         What is to be recorded next, or is supposed to be.
     over_atoms
         Whether atoms are preferred where both are as good: they say what answers have to do with each other.
+    classes
+        Whether classes of levels are as good as atoms.
     """
-    if not also and not over_atoms:
+    if not also and not over_atoms and classes:
         return history.once(question, lambda: _best_form(question, history))
-    return _best_form(question, history, also, over_atoms)
+    return _best_form(question, history, also, over_atoms, classes)
 
 
 def _best_form(
-    question: Question, history: History, also: Sequence[Item] = (), over_atoms: bool = False
+    question: Question, history: History, also: Sequence[Item] = (), over_atoms: bool = False, classes: bool = True
 ) -> LinearTarget | None:
     found: LinearTarget | None = None
     for form in forms_of(question, history, also):
-        one = known_in(form, history, also, over_atoms)
+        one = known_in(form, history, also, over_atoms, classes)
         if found is None or (one is not None and _better(one.variances * SAME, found.variances)):
             found = one
     return found
 
 
-def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False) -> LinearTarget | None:
+def known_in(
+    form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False, classes: bool = True
+) -> LinearTarget | None:
     """Return what is known about a form of a question; parameters as for `asked_of`."""
     also = Supposed.of(also)
     part, summand, least = form.part, form.summand, least_scale(history, also)
@@ -267,9 +276,9 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
     if closed is not None and not over_atoms:
         return closed
-    classes = None if over_atoms or closed is not None else _by_classes(form, history, also)
-    if classes is not None and classes.products:
-        return classes
+    products = _by_classes(form, history, also) if classes else None
+    if products is not None and products.products:
+        return products
     block = history.block(part, summand, also, whole=closed is not None, sums=form.reach_of_sums > 0)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
@@ -282,7 +291,7 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
         return atoms
     closed = closed if whole else _closed(form, history, also)
     found: LinearTarget | None = atoms
-    for one in (classes, closed):
+    for one in (products, closed):
         if one is not None and (found is None or _better(one.variances, found.variances)):
             found = one
     return found

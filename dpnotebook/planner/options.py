@@ -326,15 +326,13 @@ def _beside(problem: PlanningProblem, accuracy: Accuracy, targets: Floats) -> Op
 
 def _over_atoms(problem: PlanningProblem) -> PlanningProblem:
     """Return the same with the question over atoms, where there is room: answer by answer more may seem missing."""
-    asked = problem.asked
-    together = isinstance(asked, InClosedForm) and asked.joint and problem.planner != "pioneer"
-    return problem if together or isinstance(asked, marginal_measurement.OverAtoms) else _atoms(problem)
-
-
-def _atoms(problem: PlanningProblem) -> PlanningProblem:
+    classes = problem.planner != "pioneer"
+    if marginal_measurement.tells_together(problem.asked) and (classes or not isinstance(problem.asked, InClosedForm)):
+        return problem
     if not problem.forms:
-        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
-        problem.forms.append(atoms.certain() if isinstance(atoms, marginal_measurement.OverAtoms) else None)
+        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True, classes=classes)
+        told = atoms is not None and marginal_measurement.tells_together(atoms)
+        problem.forms.append(atoms.certain() if atoms is not None and told else None)
     (found,) = problem.forms
     return problem if found is None else replace(problem, asked=found)
 
@@ -384,7 +382,7 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
     # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise. Of many
     # sources together the law is worked out for a few answers only, of one release for a whole table.
     others = (marginal_measurement.closed_of(problem.question, problem.history),)
-    for each in (asked, *others) if isinstance(asked, marginal_measurement.OverAtoms) else (asked,):
+    for each in (asked, *others) if marginal_measurement.tells_together(asked) else (asked,):
         if each is None or not marginal_measurement.is_known(each, target * NEARLY):
             continue
         width = exact_half_width(problem.history, each, accuracy.confidence)
@@ -489,12 +487,12 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
 
 def _in_play(problem: PlanningProblem) -> LeastSquaresState | None:
     """Return least squares over the attributes for which marginals may be bought; None where these have no room."""
-    asked = problem.asked
+    asked: marginal_measurement.LinearTarget | None = problem.asked
     if isinstance(asked, InClosedForm) and asked.joint:
         part = marginal_measurement.part_of(problem.question, problem.table.domain)
         if math.prod(problem.table.domain[name].size for name in part.attributes) > MOST_CELLS:
             return None
-        asked = _atoms(problem).asked
+        asked = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True, classes=False)
     return asked.block if isinstance(asked, marginal_measurement.OverAtoms) else None
 
 
