@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,9 @@ from dpnotebook.planner.repeats import Repeats, told
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
 MOST_CELLS = 10**6  # of the attributes of a question
+FEW_CLASSES = 250  # up to which other attributes are looked at beside those of a question,
+FEW_CELLS = 20_000  # with as many cells at most, and
+MOST_BESIDE = 300  # as many different measurements
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -190,9 +193,7 @@ class _ToldProducts:
         return True
 
     def _count(self, place: int, masks: set[bytes]) -> int:
-        size = self.domain[self.names[place]].size
-        levels = np.array([np.frombuffer(mask, dtype=bool) for mask in masks]).reshape(-1, size)
-        return len({column.tobytes() for column in np.ascontiguousarray(levels.T)})
+        return _classes(masks, self.domain[self.names[place]].size)
 
     @property
     def classes(self) -> int:
@@ -574,6 +575,42 @@ def _summed(over: Floats, sides: Sides) -> Floats:
         else:
             over = np.tensordot(over, side.levels.astype(float), axes=(place + 1, 0))
     return over
+
+
+def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known: Sequence[Repeats]) -> tuple[str, ...]:
+    """Return the attributes of a question and others over which more is told of it, as far as classes stay few.
+
+    A table of some rows tells something of all rows where the others are told as well.
+
+    Parameters
+    ----------
+    part, names, domain, known
+        As for `by_classes`.
+    """
+    if len(known) > MOST_BESIDE:
+        return names
+    boxes = [(set(each.measurement.attributes), each.measurement.where) for each in known]
+    masks: dict[str, set[bytes]] = {name: set() for name in domain.names}
+    for where in {where.key: where for where in (part.where, *(where for _, where in boxes))}.values():
+        products = [] if where.is_everything else where.products()
+        for name, mask in products[0].items() if len(products) == 1 else ():
+            masks[name].add(mask.tobytes())
+    classes = {name: _classes(masks[name], domain[name].size) for name in domain.names}
+    chosen = set(names)
+    others = {name: sum(name in told and not chosen.isdisjoint(told) for told, _ in boxes) for name in domain.names}
+    for name in sorted(domain.names, key=lambda name: (classes[name], -others[name])):
+        if name in chosen or not others[name]:
+            continue
+        few = math.prod(classes[one] for one in (*chosen, name)) <= FEW_CLASSES
+        if few and math.prod(domain[one].size for one in (*chosen, name)) <= FEW_CELLS:
+            chosen.add(name)
+    return tuple(name for name in domain.names if name in chosen)
+
+
+def _classes(masks: Collection[bytes], size: int) -> int:
+    """Return how many classes of levels some masks tell apart."""
+    levels = np.array([np.frombuffer(mask, dtype=bool) for mask in masks]).reshape(-1, size)
+    return len({column.tobytes() for column in np.ascontiguousarray(levels.T)})
 
 
 def by_classes(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.planner.closed_form import ClosedForm
-from dpnotebook.planner.exchangeable import ByClasses, by_classes
+from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
@@ -142,6 +142,8 @@ class History:
         self._entries = 0  # of the matrices of these blocks
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
+        # While a form of a question is looked for: it may be looked at twice.
+        self._latest_with: tuple[tuple[Any, ...], Telling, LeastSquaresState | None] | None = None
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
@@ -319,7 +321,9 @@ class History:
         beside = Supposed.of(also).telling(summand)
         for names, with_levels in self._tries(part, summand, beside, sums=sums):
             if (found := self._with(summand, names, beside, sums=with_levels)) is not None:
+                self._latest_with = None
                 return found
+        self._latest_with = None
         return None if whole else self._for(part, summand, self._ordered(part.attributes), beside)
 
     def by_classes(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> ByClasses | None:
@@ -336,25 +340,32 @@ class History:
         that has room there is no product; and where classes are hardly fewer than cells.
         """
         beside = Supposed.of(also).telling(summand)
-        known: list[Repeats] | None = None
         asked = self._ordered(part.attributes)
+        told = self._attributes.get(summand, set()) | beside.attributes
+        if not set(asked) <= set(self.domain.names) or len(told) < 2:
+            return None  # of one attribute atoms are classes
         for names, _ in self._tries(part, summand, beside):
             cells = math.prod(self.with_ends[name].size for name in names)
-            if cells <= FEW_CELLS or not set(asked) <= set(self.domain.names):
-                return None
-            few, own = cells <= MOST_ATOMS, names == asked
-            if (few and not own and not self._soon(summand, beside, cells)) or not few:
-                if self._with(summand, names, beside) is not None:
-                    return None  # all that was measured has room in one block, or in few atoms
-                if not own:
-                    continue
-            known = self._by_importance(part, summand, beside) if known is None else known
-            found = by_classes(part, names, self.domain, known, whole=few)
-            if found is not None and (not few or found.classes * (FEWER if own else FAR_FEWER) <= cells):
-                return found
+            if names == asked:
+                break
+            if cells <= MOST_ATOMS and self._soon(summand, beside, cells):
+                known = self._by_importance(part, summand, beside)
+                found = by_classes(part, names, self.domain, known, whole=True)
+                if found is not None and found.classes * FAR_FEWER <= cells:
+                    return found
             if self._with(summand, names, beside) is not None:
-                return None
-        return None
+                return None  # all that was measured has room in one block
+        if MOST_ATOMS < cells and self._with(summand, asked, beside) is not None:
+            return None  # in few atoms
+        known = self._by_importance(part, summand, beside)
+        wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
+        if wider != asked and (found := by_classes(part, wider, self.domain, known)) is not None:
+            return found
+        if cells <= FEW_CELLS:
+            return None
+        few = cells <= MOST_ATOMS
+        found = by_classes(part, asked, self.domain, known, whole=few)
+        return None if found is None or (few and found.classes * FEWER > cells) else found
 
     def _soon(self, summand: Summand, beside: Telling, cells: int) -> bool:
         """Return whether classes of levels are found sooner than a block of so many cells is made anew."""
@@ -379,11 +390,15 @@ class History:
         self, summand: Summand, names: tuple[str, ...], beside: Telling, *, sums: bool = False
     ) -> LeastSquaresState | None:
         """Return least squares over all that was measured of some attributes, and what comes beside it, if it fits."""
-        block = self._whole(summand, names, sums=sums)
-        if block is None or not beside.items:
-            return block
-        found = block.twin()
-        return found if found.add_all(self._beside(summand, beside).told(found)) else None
+        key = summand, names, sums, self._known(summand).count
+        if self._latest_with is not None and self._latest_with[0] == key and self._latest_with[1] is beside:
+            return self._latest_with[2]
+        found = self._whole(summand, names, sums=sums)
+        if found is not None and beside.items:
+            found = found.twin()
+            found = found if found.add_all(self._beside(summand, beside).told(found)) else None
+        self._latest_with = key, beside, found
+        return found
 
     def along(self, part: ProductTerm, summand: Summand) -> LeastSquaresState | None:
         """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
