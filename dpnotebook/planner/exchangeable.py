@@ -597,7 +597,10 @@ def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known
             masks[name].add(mask.tobytes())
     classes = {name: _classes(masks[name], domain[name].size) for name in domain.names}
     chosen = set(names)
-    others = {name: sum(name in told and not chosen.isdisjoint(told) for told, _ in boxes) for name in domain.names}
+    others = {
+        name: sum(name in told and (not names or not chosen.isdisjoint(told)) for told, _ in boxes)
+        for name in domain.names
+    }
     for name in sorted(domain.names, key=lambda name: (classes[name], -others[name])):
         if name in chosen or not others[name]:
             continue

@@ -355,7 +355,7 @@ class History:
                     return found
             if self._with(summand, names, beside) is not None:
                 return None  # all that was measured has room in one block
-        if MOST_ATOMS < cells and self._with(summand, asked, beside) is not None:
+        if cells > MOST_ATOMS and self._with(summand, asked, beside) is not None:
             return None  # in few atoms
         known = self._by_importance(part, summand, beside)
         wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked

@@ -162,14 +162,8 @@ def test_plans_beside_tables_of_more_cells_than_atoms_promise_dense_least_square
     for keys, where in (("ab", "c < 4"), ("bc", None), ("abc", None), ("ad", "b < 7"), ("ac", None), ("bcd", "a < 2")):
         table.groupby(list(keys)).count(where=where, epsilon=0.5, fresh=True).run()
 
-    def asked():
-        for keys, where in (
-            ("bca", None),
-            ("ba", "c < 4"),
-            ("c", "a < 2 and b < 7"),
-            ("db", "a >= 3"),
-            ("cb", "a == 5"),
-        ):
+    def asked(*some):
+        for keys, where in some:
             for variance in (40.0, 7.0):
                 query = table.groupby(list(keys)).count(where=where, variance=variance)
                 plan = query.plan
@@ -179,12 +173,17 @@ def test_plans_beside_tables_of_more_cells_than_atoms_promise_dense_least_square
                 told = np.where(np.isfinite(variances), values, 0.0)
                 yield known, told, variances, plan.cost.units, plan.std_error
 
-    classes = list(asked())
+    whole = ("bca", None), ("ba", "c < 4"), ("c", "a < 2 and b < 7"), ("cb", "a == 5")
+    wider = ("db", "a >= 3"), ("d", None)  # of which tables of other attributes tell something as well
+    classes, more = list(asked(*whole)), list(asked(*wider))
     assert all(known.joint for known, *_ in classes)
     monkeypatch.setattr(History, "by_classes", lambda *_: None)
-    atoms = list(asked())
+    atoms, less = list(asked(*whole)), list(asked(*wider))
     assert all(isinstance(known, OverAtoms) for known, *_ in atoms)
     for (_, *one), (_, *other) in zip(classes, atoms, strict=True):
         for value, same in zip(one, other, strict=True):
             np.testing.assert_allclose(value, same, rtol=1e-6, atol=1e-6)
+    for (_, _, variances, units, _), (_, _, others, most, _) in zip(more, less, strict=True):
+        assert (variances <= others * (1 + 1e-9)).all()
+        assert units <= most
     session.close()
