@@ -29,7 +29,7 @@ from dpnotebook.planner.repeats import Repeats, told
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
 MOST_CELLS = 10**6  # of the attributes of a question
-FEW_CLASSES = 250  # up to which other attributes are looked at beside those of a question,
+FEW_CLASSES = 400  # up to which other attributes are looked at beside those of a question,
 FEW_CELLS = 20_000  # with as many cells at most, and
 MOST_BESIDE = 300  # as many different measurements
 
