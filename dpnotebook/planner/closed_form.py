@@ -42,6 +42,7 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms
 MOST_ENTRIES = 4 * 10**6  # of queries that are written out
 MOST_BOXES = 64  # of a condition that is no product, whose parts are answered together
 MOST_SUMMED = 2 * 10**7  # weights of noisy numbers in all boxes of all answers
+MOST_JOINT = 4 * 10**6  # of measurements over several histograms, of which hardly any weight is 0
 MOST_OTHERS = 64  # measurements that are no marginals, of which each is looked at
 NAMED = 0.01  # a release that has less of the variance, relative to the one that has most, is not named
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
@@ -627,7 +628,7 @@ class InClosedForm:
             mine = np.flatnonzero(shares)
             if not mine.size:
                 continue
-            if rows.size * one.source.noisy.size > MOST_SUMMED:
+            if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
             weights = np.zeros((rows.size, one.source.noisy.size))
             weights[mine] = self._weights(one, rows[mine]) * shares[mine, None]
