@@ -348,9 +348,10 @@ class History:
             cells = math.prod(self.with_ends[name].size for name in names)
             if names == asked:
                 break
-            if cells <= MOST_ATOMS and self._soon(summand, beside, cells):
+            plain = set(names) <= set(self.domain.names)
+            if plain and cells <= MOST_ATOMS and self._soon(summand, beside, cells):
                 known = self._by_importance(part, summand, beside)
-                found = by_classes(part, names, self.domain, known, whole=True)
+                found = by_classes(part, names, self.with_ends, known, whole=True)
                 if found is not None and found.classes * FAR_FEWER <= cells:
                     return found
             if self._with(summand, names, beside) is not None:
@@ -359,12 +360,12 @@ class History:
             return None  # in few atoms
         known = self._by_importance(part, summand, beside)
         wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
-        if wider != asked and (found := by_classes(part, wider, self.domain, known)) is not None:
+        if wider != asked and (found := by_classes(part, wider, self.with_ends, known)) is not None:
             return found
         if cells <= FEW_CELLS:
             return None
         few = cells <= MOST_ATOMS
-        found = by_classes(part, asked, self.domain, known, whole=few)
+        found = by_classes(part, asked, self.with_ends, known, whole=few)
         return None if found is None or (few and found.classes * FEWER > cells) else found
 
     def _soon(self, summand: Summand, beside: Telling, cells: int) -> bool:
