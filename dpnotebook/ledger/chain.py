@@ -54,7 +54,7 @@ class Entry:
     def values(self) -> dict[str, Any]:
         """The payload as JSON values."""
         try:
-            values = json.loads(self.payload)
+            values = json.loads(self.payload.decode())  # of bytes it would first be found out how they are written
         except ValueError as error:
             raise Broken(f"entry {self.number} cannot be read: {error}") from None
         if not isinstance(values, dict):

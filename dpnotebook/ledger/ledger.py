@@ -38,6 +38,7 @@ from dpnotebook.ledger.reading import (
     read_charge,
     read_history,
     read_record,
+    read_records,
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
@@ -534,7 +535,7 @@ class Ledger(Opened):
             lines = [view.lines[number - 1] for number in numbers[:most]]
             if len(lines) < len(numbers):
                 version = lines[-1].record or version
-            return version, tuple(read_record(connection, line) for line in lines)
+            return version, tuple(read_records(connection, lines))
 
     def refining(self, table: str) -> frozenset[tuple[int, int]]:
         """Return the measurements of a table that are refined by charges whose answers were not recorded yet.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +15,7 @@ from dpnotebook.privacy.accountant import DELTA_UNITS
 
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 
+AT_ONCE = 250  # charges that are read together
 HISTORY = ("number", "time", "table", "question", "plan", "units", "delta", "state")
 
 
@@ -77,10 +79,24 @@ def read_charge(connection: sqlite3.Connection, line: ChargeLine) -> Charge:
 
 def read_record(connection: sqlite3.Connection, line: ChargeLine) -> Record:
     """Return a charge with its recorded answers."""
-    assert line.record is not None
-    entry, blob = _entry(connection, line.record)
-    values = entry.values
-    return record_from(read_charge(connection, line), unpack(blob, values["answers"]), values["details"])
+    return next(read_records(connection, [line]))
+
+
+def read_records(connection: sqlite3.Connection, lines: Sequence[ChargeLine]) -> Iterator[Record]:
+    """Yield charges with their recorded answers, in the order that is given."""
+    for start in range(0, len(lines), AT_ONCE):
+        some = lines[start : start + AT_ONCE]
+        numbers = [number for line in some for number in (line.entry, line.record) if number is not None]
+        marks = ", ".join("?" * len(numbers))
+        query = f"SELECT {COLUMNS}, answers FROM entry WHERE number IN ({marks})"
+        rows = {row[0]: row for row in connection.execute(query, numbers)}
+        for line in some:
+            assert line.record is not None
+            charge, _ = _checked(rows.get(line.entry), line.entry)
+            entry, blob = _checked(rows.get(line.record), line.record)
+            values = entry.values
+            charged = charge_from(charge.values, charge.time, line.since)
+            yield record_from(charged, unpack(blob, values["answers"]), values["details"])
 
 
 def read_history(connection: sqlite3.Connection, view: Replay) -> list[dict[str, Any]]:
@@ -122,6 +138,10 @@ def _state(connection: sqlite3.Connection) -> tuple[int, int, bytes, int]:
 
 def _entry(connection: sqlite3.Connection, number: int) -> tuple[Entry, object]:
     row = connection.execute(f"SELECT {COLUMNS}, answers FROM entry WHERE number = ?", (number,)).fetchone()
+    return _checked(row, number)
+
+
+def _checked(row: tuple[Any, ...] | None, number: int) -> tuple[Entry, object]:
     if row is None:
         raise Broken(f"entry {number} is missing")
     entry = entry_from_row(row[:-1])

@@ -22,6 +22,8 @@ from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner.answers import Floats
+from dpnotebook.planner.exchangeable import ByClasses
+from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
 from dpnotebook.planner.repeats import Repeats
@@ -40,9 +42,11 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms
 MOST_ENTRIES = 4 * 10**6  # of queries that are written out
 MOST_BOXES = 64  # of a condition that is no product, whose parts are answered together
 MOST_SUMMED = 2 * 10**7  # weights of noisy numbers in all boxes of all answers
+MOST_JOINT = 4 * 10**6  # of measurements over several histograms, of which hardly any weight is 0
 MOST_OTHERS = 64  # measurements that are no marginals, of which each is looked at
 NAMED = 0.01  # a release that has less of the variance, relative to the one that has most, is not named
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
+MOST_MIXED = 16  # of measurements over several histograms; of more, those of a mixture of all
 ROUNDING = 1e-12  # by which a weight may miss a whole number
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 
@@ -97,6 +101,25 @@ class MeasuredHistogram:
     operator: Workload
     noisy: Floats
     variance: float
+    draws: tuple[Draws, ...]
+
+    @property
+    def marginals(self) -> bool:
+        """Whether these are marginals."""
+        return isinstance(self.operator, Marginals)
+
+
+@dataclass(frozen=True, eq=False)
+class JointNumbers:
+    """Numbers of measurements over several histograms that are one source, of unit variance each.
+
+    Parameters
+    ----------
+    noisy, draws
+        As in `MeasuredHistogram`.
+    """
+
+    noisy: Floats
     draws: tuple[Draws, ...]
 
 
@@ -234,7 +257,7 @@ class ClosedForm:
         if asked.queries > MAX_CELLS:
             return None
         told = [one for source in self._candidates(asked) if (one := asked.of(source)) is not None]
-        symmetric = all(isinstance(one.source.operator, Marginals) for one in told)
+        symmetric = all(isinstance(one.source, MeasuredHistogram) and one.source.marginals for one in told)
         alike = asked.alike if symmetric else np.arange(asked.queries)
         return InClosedForm(tuple(told), step, least_scale, self.whole, alike) if told else None
 
@@ -261,6 +284,25 @@ class ClosedForm:
             else:
                 self._sources[at] = _together(self._others[name])
         return self._sources[at]
+
+
+def in_classes(found: ByClasses, step: float, least_scale: float, reach: float) -> InClosedForm:
+    """Return a question with what is known by classes of levels.
+
+    Parameters
+    ----------
+    found
+        How it follows from what was measured.
+    step, least_scale, reach
+        As for `InClosedForm`.
+    """
+    draws = []
+    for known, columns in found.sources():
+        everything = slice(0, known.weighted.size)
+        draws.append(Draws(dict(known.precisions), columns, 1 / math.sqrt(known.precision), everything))
+    source = JointNumbers(found.numbers, tuple(draws))
+    one = Determined(source, found, found.variances())
+    return InClosedForm((one,), step, least_scale, found.every, found.alike, reach)
 
 
 def _as_marginals(measurement: Measurement, domain: Domain) -> list[tuple[Subset, float, slice]] | None:
@@ -465,7 +507,7 @@ class Determined:
         Of every answer, infinite where it is not determined; shape (answers,).
     """
 
-    source: MeasuredHistogram
+    source: MeasuredHistogram | JointNumbers
     reconstruction: Reconstruction
     variances: Floats
 
@@ -514,6 +556,22 @@ class InClosedForm:
         """Variance of the best answer to each, infinite where there is none; shape (answers,)."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / sum((1 / one.variances for one in self.found), np.zeros(1)))
+
+    @property
+    def products(self) -> bool:
+        """Whether this is by classes of levels, and everything that was measured are products."""
+        one = self.found[0].reconstruction
+        return isinstance(one, ByClasses) and one.products
+
+    @property
+    def joint(self) -> bool:
+        """Whether all is one source of measurements over several histograms, of which it is known what they share."""
+        return len(self.found) == 1 and isinstance(self.found[0].source, JointNumbers)
+
+    def jointly(self) -> tuple[Floats, Floats] | None:
+        """Return covariances and residuals of all answers, as for `joint_measurement.together`; None if not known."""
+        one = self.found[0].reconstruction
+        return one.jointly() if self.joint and isinstance(one, ByClasses) else None
 
     def certain(self) -> InClosedForm:
         """Return this: variances are those of the very weights that answers will be made with."""
@@ -570,9 +628,9 @@ class InClosedForm:
             mine = np.flatnonzero(shares)
             if not mine.size:
                 continue
-            if rows.size * one.source.operator.shape[0] > MOST_SUMMED:
+            if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
-            weights = np.zeros((rows.size, one.source.operator.shape[0]))
+            weights = np.zeros((rows.size, one.source.noisy.size))
             weights[mine] = self._weights(one, rows[mine]) * shares[mine, None]
             least = NEGLIGIBLE * np.abs(weights).max(initial=1e-300)
             for draws in one.source.draws:
@@ -593,16 +651,25 @@ class InClosedForm:
 
     @cached_property
     def _sources(self) -> tuple[int, ...]:
-        rows = np.flatnonzero(np.isfinite(self.variances))[:MOST_LOOKED]
-        sizes: dict[int, float] = {}
+        known = np.isfinite(self.variances)
+        rows = np.flatnonzero(known)[: MOST_MIXED if self.joint else MOST_LOOKED]
+        found: list[tuple[float, Draws]] = []
         for one in self.found:
             mine = rows[np.isfinite(one.variances[rows])]
             if not mine.size:
                 continue
-            weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
+            if isinstance(one.reconstruction, ByClasses) and known.sum() > MOST_MIXED:
+                probe = MIDDLE + np.cos(np.arange(self.count) * math.sqrt(ANGLES[0]))
+                weights = np.abs(one.reconstruction.mixed(np.where(known, probe, 0.0)))
+            else:
+                weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
             for draws in one.source.draws:
                 largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
-                for (number, _), precision in draws.precisions.items():  # of each draw: its weight squared, over that
-                    sizes[number] = max(sizes.get(number, 0.0), largest**2 * precision)
-        least = NAMED * max(sizes.values(), default=0.0)
-        return tuple(sorted(number for number, size in sizes.items() if size > least and number))
+                found.append((largest**2, draws))  # of each draw: its weight squared, over its precision
+        most = [size * max(draws.precisions.values(), default=0.0) for size, draws in found]
+        least = NAMED * max(most, default=0.0)
+        named: set[int] = set()
+        for (size, draws), largest in zip(found, most, strict=True):
+            if largest > least:
+                named.update(key[0] for key, own in draws.precisions.items() if size * own > least and key[0])
+        return tuple(sorted(named))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.planner.closed_form import ClosedForm
+from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
@@ -22,7 +23,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
-from dpnotebook.planner.repeats import RecordedRepeats, SupposedRepeats, taken
+from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
 from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
@@ -37,6 +38,11 @@ Names = tuple[Summand, tuple[str, ...], bool]
 RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
+FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
+FEWER = 1.4  # times fewer classes of levels than cells, from which on they are what is looked at,
+FAR_FEWER = 4  # or so many where a block of all cells would be kept,
+MANY_CELLS = 1_000  # if these are more, and
+FEW_QUERIES = 64  # no more were measured
 NOTHING = RecordedRepeats()  # of what nobody measured
 
 
@@ -136,6 +142,8 @@ class History:
         self._entries = 0  # of the matrices of these blocks
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
+        # While a form of a question is looked for: it may be looked at twice.
+        self._latest_with: tuple[tuple[Any, ...], Telling, LeastSquaresState | None] | None = None
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
@@ -198,23 +206,32 @@ class History:
         key = item.key
         self.items[key] = item
         self.least_scale = min(self.least_scale, float(item.scale))
-        self._by_identity.setdefault(item.measurement.key, []).append(key)
-        summand = item.measurement.summand
-        told = self._attributes.setdefault(summand, set())
-        told.update(item.attributes)
-        if summand != COUNT:
+        identity, summand = item.measurement.key, item.measurement.summand
+        new = identity not in self._by_identity
+        self._by_identity.setdefault(identity, []).append(key)
+        counts = summand == COUNT
+        if not counts:
             self._sums.setdefault(summand, RecordedRepeats()).add(item)
-        if (seen := counts_of(item)) is not None:
+        if (seen := item if counts else counts_of(item)) is not None:
             self._counts.add(seen)
-            if summand == COUNT or summand.ends:
-                self._counted.update(item.attributes)
-            if counts_levels(item.measurement):
-                self._attributes.setdefault(COUNT, set()).update(seen.attributes)
-                self._counted.update(seen.attributes)
-            elif summand != COUNT:
-                self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(seen.attributes)
+        if new:  # what is told apart depends on what was asked alone
+            self._tells(item, seen)
         if item.refines is not None:
             self.refined.add(item.refines)
+
+    def _tells(self, item: Item, seen: Item | None) -> None:
+        """Note what a measurement tells apart, and as counts, if it is seen as such."""
+        summand = item.measurement.summand
+        self._attributes.setdefault(summand, set()).update(item.attributes)
+        if seen is None:
+            return
+        if summand == COUNT or summand.ends:
+            self._counted.update(item.attributes)
+        if counts_levels(item.measurement):
+            self._attributes.setdefault(COUNT, set()).update(seen.attributes)
+            self._counted.update(seen.attributes)
+        elif summand != COUNT:
+            self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(seen.attributes)
 
     def _known(self, summand: Summand) -> RecordedRepeats:
         """Return the measurements that say something about sums of a summand, or about counts."""
@@ -302,6 +319,63 @@ class History:
             room: they tell every level apart.
         """
         beside = Supposed.of(also).telling(summand)
+        for names, with_levels in self._tries(part, summand, beside, sums=sums):
+            if (found := self._with(summand, names, beside, sums=with_levels)) is not None:
+                self._latest_with = None
+                return found
+        self._latest_with = None
+        return None if whole else self._for(part, summand, self._ordered(part.attributes), beside)
+
+    def by_classes(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> ByClasses | None:
+        """Return how a question follows from what was measured of its attributes, by classes of their levels.
+
+        Parameters
+        ----------
+        part, summand, also
+            As for `block`.
+
+        Returns
+        -------
+        None where the cells of the attributes are few, or all that was measured has room in one block; where something
+        that has room there is no product; and where classes are hardly fewer than cells.
+        """
+        beside = Supposed.of(also).telling(summand)
+        asked = self._ordered(part.attributes)
+        told = self._attributes.get(summand, set()) | beside.attributes
+        if not set(asked) <= set(self.domain.names) or len(told) < 2:
+            return None  # of one attribute atoms are classes
+        for names, _ in self._tries(part, summand, beside):
+            cells = math.prod(self.with_ends[name].size for name in names)
+            if names == asked:
+                break
+            plain = set(names) <= set(self.domain.names)
+            if plain and cells <= MOST_ATOMS and self._soon(summand, beside, cells):
+                known = self._by_importance(part, summand, beside)
+                found = by_classes(part, names, self.with_ends, known, whole=True)
+                if found is not None and found.classes * FAR_FEWER <= cells:
+                    return found
+            if self._with(summand, names, beside) is not None:
+                return None  # all that was measured has room in one block
+        if cells > MOST_ATOMS and self._with(summand, asked, beside) is not None:
+            return None  # in few atoms
+        known = self._by_importance(part, summand, beside)
+        wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
+        if wider != asked and (found := by_classes(part, wider, self.with_ends, known)) is not None:
+            return found
+        if cells <= FEW_CELLS:
+            return None
+        few = cells <= MOST_ATOMS
+        found = by_classes(part, asked, self.with_ends, known, whole=few)
+        return None if found is None or (few and found.classes * FEWER > cells) else found
+
+    def _soon(self, summand: Summand, beside: Telling, cells: int) -> bool:
+        """Return whether classes of levels are found sooner than a block of so many cells is made anew."""
+        return cells > MANY_CELLS and len(self._known(summand).by_queries) + len(beside.items) <= FEW_QUERIES
+
+    def _tries(
+        self, part: ProductTerm, summand: Summand, beside: Telling, *, sums: bool = False
+    ) -> list[tuple[tuple[str, ...], bool]]:
+        """Return over which attributes one block is looked for, in order, and whether with sums as counts of levels."""
         self._make_room(beside.attributes)
         asked = self._ordered(part.attributes)
         known = self._attributes.get(summand, set()) | beside.attributes
@@ -311,16 +385,21 @@ class History:
         tries = [(self._ordered(names), False) for names in (everything | with_sums, with_sums, asked)]
         if sums:
             tries = [*self._small(asked, everything, beside), *tries]
-        for names, with_levels in dict.fromkeys(tries):
-            block = self._whole(summand, names, sums=with_levels)
-            if block is None or not beside.items:
-                found = block
-            else:
-                found = block.twin()
-                found = found if found.add_all(self._beside(summand, beside).told(found)) else None
-            if found is not None:
-                return found
-        return None if whole else self._for(part, summand, asked, beside)
+        return list(dict.fromkeys(tries))
+
+    def _with(
+        self, summand: Summand, names: tuple[str, ...], beside: Telling, *, sums: bool = False
+    ) -> LeastSquaresState | None:
+        """Return least squares over all that was measured of some attributes, and what comes beside it, if it fits."""
+        key = summand, names, sums, self._known(summand).count
+        if self._latest_with is not None and self._latest_with[0] == key and self._latest_with[1] is beside:
+            return self._latest_with[2]
+        found = self._whole(summand, names, sums=sums)
+        if found is not None and beside.items:
+            found = found.twin()
+            found = found if found.add_all(self._beside(summand, beside).told(found)) else None
+        self._latest_with = key, beside, found
+        return found
 
     def along(self, part: ProductTerm, summand: Summand) -> LeastSquaresState | None:
         """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
@@ -435,7 +514,16 @@ class History:
         if not beside.items and key in self._focused:
             self._focused.move_to_end(key)
             return self._focused[key]
-        known = recorded.by_queries | self._beside(summand, beside).by_queries
+        block = focused(self.with_ends, names, part, self._by_importance(part, summand, beside))
+        if not beside.items:
+            self._focused[key] = block
+            while len(self._focused) > FOCUSED:
+                self._focused.popitem(last=False)
+        return block
+
+    def _by_importance(self, part: ProductTerm, summand: Summand, beside: Telling) -> list[Repeats]:
+        """Return what was measured of a summand, and what comes beside it, what matters most to a question first."""
+        known = self._known(summand).by_queries | self._beside(summand, beside).by_queries
         # What comes now first, then what was asked of the same rows, then of many numbers, then the latest: a refined
         # one has the place of the one that it refines.
         first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
@@ -448,12 +536,7 @@ class History:
                 *(-place for place in each.latest),
             ),
         )
-        block = focused(self.with_ends, names, part, [*(known[name] for name in first), *others])
-        if not beside.items:
-            self._focused[key] = block
-            while len(self._focused) > FOCUSED:
-                self._focused.popitem(last=False)
-        return block
+        return [*(known[name] for name in first), *others]
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

@@ -278,8 +278,21 @@ def solve(information: Information, queries: Floats) -> Solved:
 
     Source: Gauss-Markov theorem.
     """
-    inverse, matrix = information.inverse, information.matrix
-    z = queries @ inverse
+    z, told = refined(information, queries, queries @ information.inverse)
+    return Solved(z, told @ z.T, queries - told)
+
+
+def refined(information: Information, queries: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
+    """Return the coefficients z of queries q, and zX, with most of what rounding lost taken back.
+
+    Parameters
+    ----------
+    information, queries
+        What was measured and what is asked.
+    coefficients
+        Queries times the generalised inverse.
+    """
+    inverse, matrix, z = information.inverse, information.matrix, coefficients
     told = z @ matrix
     sizes = np.abs(queries).max(axis=1, initial=0.0)
     residual = np.abs(queries - told).max(axis=1, initial=0.0)
@@ -287,10 +300,11 @@ def solve(information: Information, queries: Floats) -> Solved:
         open_ = (residual > REFINED * sizes) & (residual < UNSEEN * sizes)
         if not open_.any():
             break
+        z = z.copy() if z is coefficients else z
         z[open_] += (queries[open_] - told[open_]) @ inverse
         told[open_] = z[open_] @ matrix
         residual = np.abs(queries - told).max(axis=1, initial=0.0)
-    return Solved(z, told @ z.T, queries - told)
+    return z, told
 
 
 def screened(information: Information, bins: Indices, count: int) -> Solved:

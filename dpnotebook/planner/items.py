@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,16 +50,15 @@ class Item:
     refines: Key | None = None
     group: str | None = None
 
-    @cached_property
+    @property
     def attributes(self) -> frozenset[str]:
         """The attributes that it tells something about."""
-        asked = self.measurement
-        return frozenset(axis.attribute for axis in asked.axes) | frozenset(asked.where.attributes)
+        return self.measurement.attributes
 
 
 @lru_cache(maxsize=SCALES)
-def _variance(law: Law, scale: Fraction) -> float:
-    return max(law.count_variance(scale), LEAST_VARIANCE)
+def _variance(law: Law, numerator: int, denominator: int) -> float:  # a fraction takes long to be looked up
+    return max(law.count_variance(Fraction(numerator, denominator)), LEAST_VARIANCE)
 
 
 def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) -> Item:
@@ -67,5 +66,5 @@ def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) ->
     if noisy is None:
         noisy = np.zeros((planned.measurement.summand.components, planned.measurement.operator.shape[0]))
     values = np.ldexp(noisy.astype(float), -planned.bits)
-    variance = _variance(law, planned.scale)
+    variance = _variance(law, planned.scale.numerator, planned.scale.denominator)
     return Item(key, planned.measurement, planned.scale, variance, values, planned.refines, planned.group)

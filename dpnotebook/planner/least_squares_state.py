@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -125,6 +124,11 @@ class KnownPart:
         whole = sum(self.repeats.values())
         return {key: precision / whole for key, precision in self.repeats.items()}
 
+    def finer(self, parents: Indices) -> KnownPart:
+        """Return the same over finer atoms, each of which lies in the one that is given; of many in little time."""
+        atoms, of = self.atoms[parents], self
+        return KnownPart(of.part, of.columns, atoms, of.queries, of.summed, of.total, of.weighted, of.repeats)
+
     def entries(self) -> tuple[Indices, Indices, Floats]:
         """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
         inside = np.flatnonzero(self.atoms >= 0)
@@ -163,10 +167,11 @@ class KnownPart:
         powers
             At least 1 each.
         """
-        found, whole = [], sum(self.repeats.values())
+        found, shares = [], np.sqrt(np.fromiter(self.repeats.values(), float, len(self.repeats)))
+        shares /= (shares**2).sum()
         times = 1 if self.summed is None else self.summed
         for power in powers:
-            size = sum((math.sqrt(precision) / whole) ** power for precision in self.repeats.values())
+            size = float((shares**power).sum())
             size *= 1.0 if self.part.totals is None else float((np.abs(self.part.totals) ** power).sum())
             found.append((np.abs(weights) ** power * times).sum(axis=1) * size)
         return np.stack(found, axis=1)
@@ -426,7 +431,7 @@ class LeastSquaresState:
             self.atoms = atoms
             self.information.split(parents)
             for name, source in self.sources.items():
-                self.sources[name] = replace(source, atoms=source.atoms[parents])
+                self.sources[name] = source.finer(parents)
 
     def _put(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""

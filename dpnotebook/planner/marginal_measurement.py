@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
-from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm
+from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
@@ -131,6 +131,10 @@ class OverAtoms:
         same = variances <= self.variances * SAME
         return self if same.all() else replace(self, known=replace(self.known, variances=variances))
 
+    def jointly(self) -> tuple[Floats, Floats] | None:
+        """Return covariances and residuals of disjoint counts, as for `joint_measurement.together`; None of others."""
+        return known_of(self.block, self.queries) if self.queries.bins else None
+
     def weights(self) -> list[tuple[KnownPart, Floats]]:
         """Return what the mean of each noisy number counts for in the answers, shape (answers, queries), by source."""
         return self.block.weights(self._solved[2])
@@ -190,6 +194,11 @@ class OverAtoms:
 LinearTarget = OverAtoms | InClosedForm
 
 
+def tells_together(asked: LinearTarget) -> bool:
+    """Return whether it is known what answers have to do with each other, over atoms or classes of levels."""
+    return isinstance(asked, OverAtoms) or asked.joint
+
+
 @dataclass(frozen=True, eq=False)
 class Proposal:
     """One way to reach the accuracy.
@@ -224,7 +233,7 @@ def _classes(numbers: Floats) -> tuple[int, NDArray[np.intp]]:
 
 
 def asked_of(
-    question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False
+    question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False, classes: bool = True
 ) -> LinearTarget | None:
     """Return a question as linear queries, with what is known about them; None where it has no such form.
 
@@ -238,24 +247,28 @@ def asked_of(
         What is to be recorded next, or is supposed to be.
     over_atoms
         Whether atoms are preferred where both are as good: they say what answers have to do with each other.
+    classes
+        Whether classes of levels are as good as atoms.
     """
-    if not also and not over_atoms:
+    if not also and not over_atoms and classes:
         return history.once(question, lambda: _best_form(question, history))
-    return _best_form(question, history, also, over_atoms)
+    return _best_form(question, history, also, over_atoms, classes)
 
 
 def _best_form(
-    question: Question, history: History, also: Sequence[Item] = (), over_atoms: bool = False
+    question: Question, history: History, also: Sequence[Item] = (), over_atoms: bool = False, classes: bool = True
 ) -> LinearTarget | None:
     found: LinearTarget | None = None
     for form in forms_of(question, history, also):
-        one = known_in(form, history, also, over_atoms)
+        one = known_in(form, history, also, over_atoms, classes)
         if found is None or (one is not None and _better(one.variances * SAME, found.variances)):
             found = one
     return found
 
 
-def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False) -> LinearTarget | None:
+def known_in(
+    form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False, classes: bool = True
+) -> LinearTarget | None:
     """Return what is known about a form of a question; parameters as for `asked_of`."""
     also = Supposed.of(also)
     part, summand, least = form.part, form.summand, least_scale(history, also)
@@ -263,6 +276,9 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
     if closed is not None and not over_atoms:
         return closed
+    products = _by_classes(form, history, also) if classes else None
+    if products is not None and products.products:
+        return products
     block = history.block(part, summand, also, whole=closed is not None, sums=form.reach_of_sums > 0)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
@@ -274,7 +290,19 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
     if atoms is not None and not atoms.partial:
         return atoms
     closed = closed if whole else _closed(form, history, also)
-    return closed if closed is not None and (atoms is None or _better(closed.variances, atoms.variances)) else atoms
+    found: LinearTarget | None = atoms
+    for one in (products, closed):
+        if one is not None and (found is None or _better(one.variances, found.variances)):
+            found = one
+    return found
+
+
+def _by_classes(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
+    """Return what is known by classes of levels, where that is least squares over more than has room in atoms."""
+    if form.reach_of_sums or form.part.weight != 1:
+        return None
+    found = history.by_classes(form.part, form.summand, also)
+    return None if found is None else in_classes(found, form.step, least_scale(history, also), form.reach)
 
 
 def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -> InClosedForm | None:
@@ -413,15 +441,12 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats
 
     None where the question is not of that form, or nothing is known of the counts together.
     """
-    if not isinstance(asked, OverAtoms):
+    if not 2 <= asked.count <= MOST_TOGETHER or not answers.direct:
         return None
-    queries = asked.queries
-    if not queries.bins or not 2 <= queries.count <= MOST_TOGETHER or not answers.direct:
-        return None
-    known = known_of(asked.block, queries)
+    known = asked.jointly()
     if known is None:
         return None
-    wanted = np.broadcast_to(target, queries.count)
+    wanted = np.broadcast_to(target, asked.count)
     precision, measured = joint_precision(known[0], wanted, known[1])
     if precision <= 0:
         return None

@@ -13,15 +13,17 @@ import numpy as np
 
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers
+from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import exact_half_width, exact_half_widths
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.pioneer.planner import pioneer_items
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json
 from dpnotebook.planner.pricing import Pricing, as_precise_as, scales, units_for, units_of
 from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProblem
-from dpnotebook.planner.purchase import marginals_to_buy
+from dpnotebook.planner.purchase import MOST_CELLS, marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
 from dpnotebook.planner.recorded_answers import Answered
 from dpnotebook.planner.spare_budget import spare_range
@@ -324,11 +326,13 @@ def _beside(problem: PlanningProblem, accuracy: Accuracy, targets: Floats) -> Op
 
 def _over_atoms(problem: PlanningProblem) -> PlanningProblem:
     """Return the same with the question over atoms, where there is room: answer by answer more may seem missing."""
-    if isinstance(problem.asked, marginal_measurement.OverAtoms):
+    classes = problem.planner != "pioneer"
+    if marginal_measurement.tells_together(problem.asked) and (classes or not isinstance(problem.asked, InClosedForm)):
         return problem
     if not problem.forms:
-        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
-        problem.forms.append(atoms.certain() if isinstance(atoms, marginal_measurement.OverAtoms) else None)
+        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True, classes=classes)
+        told = atoms is not None and marginal_measurement.tells_together(atoms)
+        problem.forms.append(atoms.certain() if atoms is not None and told else None)
     (found,) = problem.forms
     return problem if found is None else replace(problem, asked=found)
 
@@ -378,7 +382,7 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
     # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise. Of many
     # sources together the law is worked out for a few answers only, of one release for a whole table.
     others = (marginal_measurement.closed_of(problem.question, problem.history),)
-    for each in (asked, *others) if isinstance(asked, marginal_measurement.OverAtoms) else (asked,):
+    for each in (asked, *others) if marginal_measurement.tells_together(asked) else (asked,):
         if each is None or not marginal_measurement.is_known(each, target * NEARLY):
             continue
         width = exact_half_width(problem.history, each, accuracy.confidence)
@@ -442,7 +446,7 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
             problem.linear.measurement, target, block, problem.ledger.spend, credit, pricing, problem.worked_out
         )
     else:
-        atoms = asked.block if isinstance(asked, marginal_measurement.OverAtoms) else None
+        atoms = _in_play(problem)
         found = marginals_to_buy(problem.question, target, atoms, history.recent, pricing, least, credit)
     if found is None:
         return None
@@ -479,6 +483,17 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
     option = Option(items, units, variances, 0.0, target=target, bought=later, forecast=forecast)
     reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, option, variances, accuracy)
+
+
+def _in_play(problem: PlanningProblem) -> LeastSquaresState | None:
+    """Return least squares over the attributes for which marginals may be bought; None where these have no room."""
+    asked: marginal_measurement.LinearTarget | None = problem.asked
+    if isinstance(asked, InClosedForm) and asked.joint:
+        part = marginal_measurement.part_of(problem.question, problem.table.domain)
+        if math.prod(problem.table.domain[name].size for name in part.attributes) > MOST_CELLS:
+            return None
+        asked = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True, classes=False)
+    return asked.block if isinstance(asked, marginal_measurement.OverAtoms) else None
 
 
 def _proposals(problem: PlanningProblem, target: float) -> Iterator[marginal_measurement.Proposal]:

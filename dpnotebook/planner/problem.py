@@ -193,7 +193,7 @@ class PlanningProblem:
     def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""
         supposed = [item_of(item, (0, place), None, self.law) for place, item in enumerate(items)]
-        over_atoms = isinstance(self.asked, marginal_measurement.OverAtoms)
+        over_atoms = marginal_measurement.tells_together(self.asked)
         return marginal_measurement.asked_of(self.question, self.history, supposed, over_atoms=over_atoms)
 
     @property

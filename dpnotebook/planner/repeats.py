@@ -16,10 +16,12 @@ from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
-from dpnotebook.planner.product_terms import parts_of, projected
+from dpnotebook.planner.product_terms import ProductTerm, parts_of, projected
 from dpnotebook.planner.value_ends import at_levels, summand_of
 from dpnotebook.query.measurement import Measurement
 
+FEW_NUMBERS = 1_024  # of a measurement: where they go is kept,
+MOST_KEPT = 8  # for so many sets of attributes
 FEW = 32  # different queries that are supposed, each of which a block has by itself
 
 
@@ -49,6 +51,7 @@ class Repeats:
     precision: float = 0.0
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
+    _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
 
     def add(self, item: Item, first: Key) -> None:
         """Add a measurement; `first` is the key of the first of those that it refines, its own if there are none."""
@@ -73,7 +76,30 @@ class Repeats:
             self.precision,
             dict(self.precisions),
             self.latest,
+            self._seen,
         )
+
+    def seen_in(self, names: Sequence[str], domain: Domain, *, sums: bool = False) -> Sequence[tuple[int, ProductTerm]]:
+        """Return the parts of the measurement as they are seen over some attributes, with their numbers.
+
+        Parameters
+        ----------
+        names, domain, sums
+            As for `told`.
+        """
+        own = frozenset(names) & self.measurement.attributes
+        if own in self._seen and not sums:
+            return self._seen[own]
+        found = []
+        for index, part in parts_of(self.measurement, domain, names):
+            small = projected(at_levels(part, names, domain) if sums else part, names, domain)
+            if small is not None:
+                found.append((index, small))
+        if not sums and self.weighted.size <= FEW_NUMBERS:
+            self._seen[own] = found
+            while len(self._seen) > MOST_KEPT:
+                del self._seen[next(iter(self._seen))]
+        return found
 
 
 class RecordedRepeats:
@@ -257,11 +283,9 @@ def told(known: Repeats, names: Sequence[str], domain: Domain, *, sums: bool = F
     if measurement.summand.components != 1:
         return []
     found = []
-    for index, part in parts_of(measurement, domain, names):
-        small = projected(at_levels(part, names, domain) if sums else part, names, domain)
-        if small is not None:
-            precision, weighted = known.precision / small.spread, small.answers(known.weighted) / small.spread
-            found.append(Observation(measurement.key, index, small, precision, weighted, dict(known.precisions)))
+    for index, small in known.seen_in(names, domain, sums=sums):
+        precision, weighted = known.precision / small.spread, small.answers(known.weighted) / small.spread
+        found.append(Observation(measurement.key, index, small, precision, weighted, dict(known.precisions)))
     return found
 
 

@@ -71,6 +71,11 @@ class Measurement:
     _costs: list[tuple[Any, CellCost]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that it tells something about."""
+        return frozenset(axis.attribute for axis in self.axes) | frozenset(self.where.attributes)
+
+    @cached_property
     def key(self) -> str:
         """A text that is equal for measurements of the same queries."""
         axes = [[axis.attribute, axis.runs] for axis in self.axes]

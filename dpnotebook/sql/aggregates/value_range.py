@@ -153,7 +153,7 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
     if found is None:
         return None
     first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
-    _, average, _ = _counts(noisy, scale, edges, *found, USUAL, tail_ratio)
+    _, average, _ = _counts(noisy, scale, edges, *found, USUAL)
     left = LEFT * average.sum()
     first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
     end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))

@@ -1,0 +1,653 @@
+"""Least squares over products of sides, along which levels that no condition tells apart are exchangeable.
+
+Counts of groups, and of some rows of them, are products: along each attribute every level by itself, or their sum, of
+all levels or of some. Functions that are equal on levels that no measurement and no question tells apart, and functions
+that add up to nothing over each such class, are never mixed by any of them: over products of attributes the information
+matrix falls into blocks over classes of levels, each as often as there are functions of the second kind. What is solved
+grows with the classes, not with the cells, and is generalised least squares over all of them.
+
+Source: symmetry reduction of least squares (the residual basis of marginals is the case of one class a side).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.planner.information import RESIDUAL, Information, refined
+from dpnotebook.planner.least_squares_state import Observation
+from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.repeats import Repeats, told
+
+MOST_CLASSES = 700  # products of classes of levels that are solved for together
+MOST_CELLS = 10**6  # of the attributes of a question
+FEW_CLASSES = 400  # up to which other attributes are looked at beside those of a question,
+FEW_CELLS = 20_000  # with as many cells at most, and
+MOST_BESIDE = 300  # as many different measurements
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+Choice = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class _LevelsAsked:
+    """What is asked along an attribute.
+
+    Parameters
+    ----------
+    apart
+        Whether every level is asked by itself, or their sum.
+    mask
+        Which levels take part, as bytes.
+    """
+
+    apart: bool
+    mask: bytes
+
+    @property
+    def levels(self) -> Mask:
+        """Which levels take part, shape (levels,)."""
+        return np.frombuffer(self.mask, dtype=bool)
+
+
+Sides = tuple[_LevelsAsked, ...]
+
+
+def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
+    """Return what is asked along each of some attributes; None where that is no product of levels and sums."""
+    boxes = [{}] if part.where.is_everything else part.where.products()
+    if len(boxes) != 1 or not is_identity(part.operator):
+        return None
+    axes = {axis.attribute: axis for axis in part.axes}
+    if len(axes) < len(part.axes):
+        return None
+    found = []
+    for name in names:
+        mask = np.ones(domain[name].size, dtype=bool)
+        if name in axes:
+            mask[:] = False
+            mask[list(axes[name].levels)] = True
+        if name in boxes[0]:
+            mask &= boxes[0][name]
+        found.append(_LevelsAsked(name in axes, mask.tobytes()))
+    return tuple(found)
+
+
+class _Basis:
+    """Orthonormal functions of the levels of an attribute: of each class one, then such as add up to 0 over each.
+
+    Parameters
+    ----------
+    size
+        Number of levels.
+    sides
+        All that is asked along it.
+    """
+
+    def __init__(self, size: int, sides: Sequence[_LevelsAsked]) -> None:
+        masks = np.array([side.levels for side in sides]).reshape(-1, size)
+        _, self.labels = np.unique(masks, axis=1, return_inverse=True)
+        self.labels = self.labels.reshape(-1)
+        self.sizes = np.bincount(self.labels)
+        self.count = int(self.sizes.size)
+        self.first = np.array([int(np.argmax(self.labels == label)) for label in range(self.count)], dtype=np.intp)
+        # Of the second kind of function what matters is what is told apart in a class: one of each of these kinds.
+        told = np.array([side.levels for side in sides if side.apart]).reshape(-1, size)[:, self.first]
+        _, kinds = np.unique(told, axis=1, return_inverse=True)
+        self.kinds = kinds.reshape(-1)
+        self.functions = np.zeros((size, size))
+        self.functions[np.arange(size), self.labels] = 1 / np.sqrt(self.sizes[self.labels])
+        self.slices: dict[int, slice] = {}  # of the functions of each kind
+        at = self.count
+        for kind in range(int(self.kinds.max()) + 1):
+            start = at
+            for label in np.flatnonzero(self.kinds == kind):
+                members = np.flatnonzero(self.labels == label)
+                for place in range(1, members.size):  # Helmert's contrasts
+                    self.functions[members[:place], at] = 1.0
+                    self.functions[members[place], at] = -place
+                    self.functions[:, at] /= math.sqrt(place * (place + 1))
+                    at += 1
+            if at > start:
+                self.slices[kind] = slice(start, at)
+
+    def share(self, kind: int | None) -> Floats:
+        """Return how much of a level lies along the functions of a kind, of the first for None; shape (classes,)."""
+        if kind is None:
+            return np.asarray(1 / self.sizes)
+        return np.where(self.kinds == kind, 1 - 1 / self.sizes, 0.0)
+
+    def place(self, kind: int | None) -> slice:
+        """Return which functions are of a kind."""
+        return slice(0, self.count) if kind is None else self.slices[kind]
+
+    def along(self, sides: Sequence[_LevelsAsked]) -> Floats:
+        """Return what is asked along the classes: whether each takes part, or what it counts for in the sum.
+
+        Shape (sides, classes), of sides that are all of one of the two.
+        """
+        taking = np.array([side.levels[self.first] for side in sides], dtype=float)
+        return taking if sides[0].apart else taking * np.sqrt(self.sizes)
+
+
+class _ToldProducts:
+    """What was measured of some attributes, as products with their precision.
+
+    Parameters
+    ----------
+    names, domain
+        The attributes, in the domain's order.
+    asked
+        The question, which tells levels apart as well.
+    """
+
+    def __init__(self, names: Sequence[str], domain: Domain, asked: Sides) -> None:
+        self.names, self.domain, self.asked = names, domain, asked
+        self.precisions: dict[Sides, float] = {}
+        self.parts: list[tuple[Repeats, Sides, Observation, int]] = []  # and where its numbers start among all
+        self.measured: list[tuple[Repeats, int]] = []
+        self.size = 0  # numbers of all measurements
+        self.every = True  # whether all that was measured is here
+        self.products = True  # whether all that was measured are products
+        self._apart = [{side.mask} for side in asked]
+        self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
+
+    def put(self, known: Repeats) -> None:
+        """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
+        if not set(known.measurement.where.attributes) <= set(self.names):
+            return  # what they say of other attributes alone is not known how to find
+        first, before = self.size, len(self.parts)
+        for one in told(known, self.names, self.domain):
+            sides = sides_of(one.part, self.names, self.domain)
+            if sides is None:
+                self.every = self.products = False
+            elif sides in self.precisions or self._made_room(sides):
+                self.precisions[sides] = self.precisions.get(sides, 0.0) + one.part.weight**2 * one.precision
+                self.parts.append((known, sides, one, first))
+            else:
+                self.every = False
+        if len(self.parts) > before:
+            self.measured.append((known, first))
+            self.size += known.weighted.size
+
+    def _made_room(self, sides: Sides) -> bool:
+        new = [place for place, side in enumerate(sides) if side.mask not in self._apart[place]]
+        classes = list(self._classes)
+        for place in new:
+            classes[place] = self._count(place, {*self._apart[place], sides[place].mask})
+        if math.prod(classes) > max(MOST_CLASSES, math.prod(self._classes)):
+            return False
+        self._classes = classes
+        for place in new:
+            self._apart[place].add(sides[place].mask)
+        return True
+
+    def _count(self, place: int, masks: set[bytes]) -> int:
+        return _classes(masks, self.domain[self.names[place]].size)
+
+    @property
+    def classes(self) -> int:
+        """How many products of classes of levels are told apart."""
+        return math.prod(self._classes)
+
+    def bases(self) -> list[_Basis]:
+        """Return the functions of the levels of each attribute."""
+        every = [self.asked, *self.precisions]
+        return [
+            _Basis(self.domain[name].size, list(dict.fromkeys(sides[place] for sides in every)))
+            for place, name in enumerate(self.names)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """What is asked over classes of levels, and how it is answered.
+
+    Parameters
+    ----------
+    asked
+        The queries, shape (queries, classes).
+    coefficients, told
+        As `refined` has them.
+    """
+
+    asked: Floats
+    coefficients: Floats
+    told: Floats
+
+    @property
+    def variances(self) -> Floats:
+        """Variance of the answer to each query."""
+        return np.asarray(np.einsum("ij,ij->i", self.told, self.coefficients))
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariances of the answers."""
+        return self.told @ self.coefficients.T
+
+    @property
+    def residuals(self) -> Floats:
+        """What is left of each query."""
+        return self.asked - self.told
+
+    @cached_property
+    def determined(self) -> NDArray[np.bool_]:
+        """Which queries are determined."""
+        left = np.abs(self.residuals).max(axis=1, initial=0.0)
+        return np.asarray(left <= RESIDUAL * np.abs(self.asked).max(axis=1, initial=0.0))
+
+
+class ByClasses:
+    """How the counts of some groups follow from products: a `Reconstruction`, of numbers of unit variance.
+
+    Parameters
+    ----------
+    part
+        What is asked: the count of every cell of its axes.
+    told
+        What was measured.
+    """
+
+    def __init__(self, part: ProductTerm, told: _ToldProducts) -> None:
+        self._part, self._told = part, told
+        self._keys = [place for place, side in enumerate(told.asked) if side.apart]
+        names = [told.names[place] for place in self._keys]
+        self._order = [names.index(axis.attribute) for axis in part.axes]  # of the axes among the attributes
+        self._levels = [np.asarray(axis.levels, dtype=np.intp) for axis in part.axes]
+
+    @property
+    def every(self) -> bool:
+        """Whether all that was measured of the attributes is here."""
+        return self._told.every
+
+    @property
+    def products(self) -> bool:
+        """Whether all that was measured of them are products."""
+        return self._told.products
+
+    @property
+    def classes(self) -> int:
+        """How many products of classes of levels there are."""
+        return self._told.classes
+
+    def sources(self) -> Iterator[tuple[Repeats, slice]]:
+        """Yield the measurements, and where their numbers are among all."""
+        for known, first in self._told.measured:
+            yield known, slice(first, first + known.weighted.size)
+
+    @property
+    def numbers(self) -> Floats:
+        """The noisy numbers of all measurements, each over its standard deviation."""
+        told = [known.weighted / math.sqrt(known.precision) for known, _ in self.sources()]
+        return np.concatenate(told)
+
+    @cached_property
+    def _bases(self) -> list[_Basis]:
+        return self._told.bases()
+
+    @cached_property
+    def _blocks(self) -> dict[Choice, _Block]:
+        return {choice: self._solved(choice) for choice in self._choices()}
+
+    def _choices(self) -> list[Choice]:
+        """Return the kinds of functions along each attribute that the question has a part in."""
+        kinds: list[list[int | None]] = [[None] for _ in self._bases]
+        for place in self._keys:
+            kinds[place] += self._bases[place].slices
+        return list(itertools.product(*kinds))
+
+    def _solved(self, choice: Choice) -> _Block:
+        """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
+        free = [place for place, kind in enumerate(choice) if kind is None]
+        sizes = [self._bases[place].count for place in free]
+        information = Information(math.prod(sizes))
+        matrix = information.matrix.reshape(sizes + sizes)
+        for apart, alike in self._alike.items():
+            if all(kind is None or apart[place] for place, kind in enumerate(choice)):
+                _increase(matrix, [apart[place] for place in free], *self._along_classes(alike, choice))
+        information.refactor()
+        asked: Floats = np.ones((1, 1), dtype=np.float64)
+        coefficients: Floats = information.inverse.reshape([*sizes, math.prod(sizes)])
+        for at, place in reversed([*enumerate(free)]):
+            side, basis = self._told.asked[place], self._bases[place]
+            asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
+            if not side.apart:
+                coefficients = np.tensordot(basis.along([side])[0], coefficients, axes=(0, at))
+        return _Block(asked, *refined(information, asked, coefficients.reshape(asked.shape)))
+
+    @cached_property
+    def _alike(self) -> dict[tuple[bool, ...], list[tuple[Sides, float]]]:
+        """What was measured, by what it tells apart, with its precision."""
+        found: dict[tuple[bool, ...], list[tuple[Sides, float]]] = {}
+        for sides, precision in self._told.precisions.items():
+            found.setdefault(tuple(side.apart for side in sides), []).append((sides, precision))
+        return found
+
+    def _along_classes(self, alike: Sequence[tuple[Sides, float]], choice: Choice) -> tuple[Floats, list[Floats]]:
+        """Return the precision of products in a choice of kinds, and what each asks along the classes of the others."""
+        precisions = np.array([precision for _, precision in alike])
+        alongs = []
+        for place, kind in enumerate(choice):
+            basis = self._bases[place]
+            along = basis.along([sides[place] for sides, _ in alike])
+            if kind is None:
+                alongs.append(along)
+            else:
+                precisions = precisions * along[:, int(np.argmax(basis.kinds == kind))]
+        return precisions, alongs
+
+    @cached_property
+    def _by_class(self) -> Floats:
+        """Variances by the classes of the levels of the question's attributes, in the domain's order."""
+        total = np.zeros([self._bases[place].count for place in self._keys])
+        for choice, block in self._blocks.items():
+            known = np.where(block.determined, block.variances, np.inf)
+            shape = [self._bases[place].count if choice[place] is None else 1 for place in self._keys]
+            share = np.ones(1)
+            for place in self._keys:
+                share = np.multiply.outer(share, self._bases[place].share(choice[place]))
+            share, known = share[0], np.broadcast_to(known.reshape(shape), total.shape)
+            with np.errstate(invalid="ignore"):
+                total += np.where(share > 0, known * share, 0.0)
+        return total
+
+    def _at_levels(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return what is known by class for every answer, shape (answers,)."""
+        if not self._keys:
+            return values.reshape(1)
+        keys = [self._bases[self._keys[at]] for at in self._order]
+        labels = [basis.labels[levels] for basis, levels in zip(keys, self._levels, strict=True)]
+        return values.transpose(self._order)[np.ix_(*labels)].reshape(-1)
+
+    @property
+    def alike(self) -> Indices:
+        """For each answer one whose noise has the same law: by symmetry in the levels of a class."""
+        shape = [self._bases[place].count for place in self._keys]
+        kinds = self._at_levels(np.arange(math.prod(shape)).reshape(shape))
+        _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
+        return np.asarray(first[which.reshape(-1)])
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`."""
+        return float(self.variances().sum())
+
+    def variances(self) -> Floats:
+        """Return the variance of each answer, infinite where it is not determined, shape (answers,)."""
+        return np.asarray(self._at_levels(self._by_class), dtype=float)
+
+    def answers(self, noisy: Floats) -> Floats:
+        """Return the answers that follow from noisy numbers."""
+        vector = self._vector(noisy)
+        for place, basis in enumerate(self._bases):
+            vector = _along(vector, basis.functions.T, place)
+        found = np.zeros([self._bases[place].labels.size for place in self._keys])
+        for choice, block in self._blocks.items():
+            free, bound, own = self._free(choice)
+            inside = vector[self._functions(choice, range(len(choice)))].transpose(free + bound)
+            values = block.coefficients @ inside.reshape(block.coefficients.shape[1], -1)
+            values = values.reshape([self._bases[place].count for place in own] + list(inside.shape[len(free) :]))
+            found[self._functions(choice, self._keys)] = values.transpose(np.argsort(own + bound))
+        for at, place in enumerate(self._keys):
+            found = _along(found, self._bases[place].functions, at)
+        if not self._keys:
+            return found.reshape(1)
+        return np.asarray(found.transpose(self._order)[np.ix_(*self._levels)].reshape(-1))
+
+    def weights(self, rows: Indices) -> Floats:
+        """Return what each number counts for in some answers, shape (rows, numbers)."""
+        return self._of_numbers(self._in_functions(rows))
+
+    def mixed(self, mixture: Floats) -> Floats:
+        """Return what each number counts for in a combination of all answers, shape (1, numbers)."""
+        asked = np.zeros([self._bases[place].labels.size for place in self._keys])
+        if self._keys:
+            values = mixture.reshape([levels.size for levels in self._levels]).transpose(np.argsort(self._order))
+            asked[np.ix_(*(self._levels[self._order.index(at)] for at in range(len(self._keys))))] = values
+        else:
+            asked += mixture[0]
+        for at, place in enumerate(self._keys):
+            asked = _along(asked, self._bases[place].functions.T, at)
+        return self._of_numbers(asked[None])
+
+    def _of_numbers(self, asked: Floats) -> Floats:
+        """Return what each number counts for in answers, which are in the functions of the levels asked apart."""
+        over, count = self._over_cells(asked), len(asked)
+        told = self._told
+        found = np.zeros((count, told.size))
+        summed: dict[Sides, Floats] = {}
+        for known, sides, one, first in told.parts:
+            if sides not in summed:
+                summed[sides] = _summed(over, sides)
+            part = one.part
+            own = summed[sides][np.ix_(np.arange(count), *self._levels_of(part))]
+            own = own.transpose([0, *(1 + at for at in self._places_of(part))]).reshape(count, len(part.columns))
+            own = own * (part.weight / part.spread * math.sqrt(known.precision))
+            if part.totals is None:
+                found[:, first + part.columns] += own
+            else:
+                found[:, first + part.columns] += own[:, :, None] * part.totals
+        return found
+
+    def jointly(self) -> tuple[Floats, Floats]:
+        """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
+        rows = self._in_functions(np.arange(math.prod(map(len, self._levels))))
+        covariance, left = np.zeros((rows.shape[0],) * 2), [np.zeros((rows.shape[0], 0))]
+        for choice, block in self._blocks.items():
+            _, bound, own = self._free(choice)
+            inside = rows[(slice(None), *self._functions(choice, self._keys))]
+            inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
+            inside = inside.reshape(rows.shape[0], math.prod(inside.shape[1 : 1 + len(bound)]), len(block.asked))
+            wide = (inside @ block.covariance).reshape(rows.shape[0], -1)
+            covariance += wide @ inside.reshape(rows.shape[0], -1).T
+            if not block.determined.all():
+                square = np.asarray(np.linalg.qr(block.residuals.T, mode="r")).T  # as much is left, in fewer numbers
+                left.append((inside @ square).reshape(rows.shape[0], -1))
+        return (covariance + covariance.T) / 2, np.concatenate(left, axis=1)
+
+    def _free(self, choice: Choice) -> tuple[list[int], list[int], list[int]]:
+        """Return the attributes whose kind is the first, the others, and those of the former that are asked apart."""
+        free = [place for place, kind in enumerate(choice) if kind is None]
+        bound = [place for place, kind in enumerate(choice) if kind is not None]
+        return free, bound, [place for place in free if place in self._keys]
+
+    def _functions(self, choice: Choice, places: Iterable[int]) -> tuple[slice, ...]:
+        """Return which functions of some attributes are of a choice of kinds."""
+        return tuple(self._bases[place].place(choice[place]) for place in places)
+
+    def _in_functions(self, rows: Indices) -> Floats:
+        """Return some answers in the functions of the levels of the attributes that are asked apart."""
+        levels: dict[int, Indices] = {}
+        if self._keys:
+            for at, own, chosen in zip(
+                self._order, self._levels, np.unravel_index(rows, [own.size for own in self._levels]), strict=True
+            ):
+                levels[self._keys[at]] = own[chosen]
+        found = np.ones(rows.size)
+        for place in self._keys:
+            along = self._bases[place].functions[levels[place]]
+            found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
+        return found
+
+    def _over_cells(self, asked: Floats) -> Floats:
+        """Return the coefficients of answers over all cells of the attributes, shape (answers, levels...)."""
+        found = np.zeros([len(asked), *(basis.labels.size for basis in self._bases)])
+        for choice, block in self._blocks.items():
+            free, bound, own = self._free(choice)
+            inside = asked[(slice(None), *self._functions(choice, self._keys))]
+            inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
+            many = inside.shape[1 : 1 + len(bound)]
+            inside = inside.reshape(len(asked), math.prod(many), len(block.coefficients)) @ block.coefficients
+            inside = inside.reshape([len(asked), *many, *(self._bases[place].count for place in free)])
+            order = np.argsort(bound + free) + 1
+            found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
+        for place, basis in enumerate(self._bases):
+            found = _along(found, basis.functions, place + 1)
+        return found
+
+    def _vector(self, noisy: Floats) -> Floats:
+        """Return what noisy numbers say of all cells, each times its precision, shape (levels...)."""
+        told = self._told
+        sums: dict[Sides, Floats] = {}
+        for known, sides, one, first in told.parts:
+            if sides not in sums:
+                sums[sides] = np.zeros([basis.labels.size if side.apart else 1 for basis, side in self._along(sides)])
+            part = one.part
+            numbers = noisy[first : first + known.weighted.size] * math.sqrt(known.precision)
+            own = part.answers(numbers) * (part.weight / part.spread)
+            own = own.reshape([axis.size for axis in part.axes]).transpose(np.argsort(self._places_of(part)))
+            apart = sums[sides].reshape([basis.labels.size for basis, side in self._along(sides) if side.apart])
+            apart[np.ix_(*self._levels_of(part))] += own
+        vector = np.zeros([basis.labels.size for basis in self._bases])
+        for sides, values in sums.items():
+            for place, side in enumerate(sides):
+                values = values * _shaped(side.levels, place, len(sides))
+            vector += values
+        return vector
+
+    def _along(self, sides: Sides) -> Iterator[tuple[_Basis, _LevelsAsked]]:
+        return zip(self._bases, sides, strict=True)
+
+    def _places_of(self, part: ProductTerm) -> list[int]:
+        """Return where each axis of a part is among those of its attributes in the domain's order."""
+        names = [name for name in self._told.names if name in {axis.attribute for axis in part.axes}]
+        return [names.index(axis.attribute) for axis in part.axes]
+
+    def _levels_of(self, part: ProductTerm) -> list[Indices]:
+        """Return the levels of the axes of a part, in the domain's order of their attributes."""
+        levels = {axis.attribute: np.asarray(axis.levels, dtype=np.intp) for axis in part.axes}
+        return [levels[name] for name in self._told.names if name in levels]
+
+
+def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs: Sequence[Floats]) -> None:
+    """Add products to an information matrix, shape (classes..., classes...).
+
+    Parameters
+    ----------
+    matrix
+        What they are added to.
+    apart
+        Of each attribute, whether its classes are asked apart.
+    precisions, alongs
+        Of the products, shape (products,), and what each asks along each attribute, shape (products, classes).
+    """
+    count = len(apart)
+    if not count:
+        matrix += precisions.sum()
+        return
+    summed = [place for place in range(count) if not apart[place]]
+    columns = [place if apart[place] else count + place for place in range(count)]
+    # Where classes are asked apart, only what is on the diagonal is not 0: a view of it.
+    kept = [*range(count), *(count + place for place in summed)]
+    seen = np.einsum(matrix, [*range(count), *columns], kept)  # type: ignore[arg-type]
+    rows, others = precisions[:, None], np.ones((precisions.size, 1))
+    for place, along in enumerate(alongs):
+        rows = (rows[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
+        if not apart[place]:
+            others = (others[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
+    seen += (rows.T @ others).reshape(seen.shape)
+
+
+def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
+    """Return values along one of so many sides."""
+    return values.reshape([-1 if at == place else 1 for at in range(count)])
+
+
+def _along(values: Floats, matrix: Floats, place: int) -> Floats:
+    """Return a matrix times values along one of their sides."""
+    return np.moveaxis(np.tensordot(matrix, values, axes=(1, place)), 0, place)
+
+
+def _summed(over: Floats, sides: Sides) -> Floats:
+    """Return coefficients of all cells, shape (rows, levels...), added up over what is not told apart."""
+    for place, side in reversed([*enumerate(sides)]):
+        if side.apart:
+            over = over * _shaped(side.levels, place + 1, over.ndim)
+        else:
+            over = np.tensordot(over, side.levels.astype(float), axes=(place + 1, 0))
+    return over
+
+
+def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known: Sequence[Repeats]) -> tuple[str, ...]:
+    """Return the attributes of a question and others over which more is told of it, as far as classes stay few.
+
+    A table of some rows tells something of all rows where the others are told as well.
+
+    Parameters
+    ----------
+    part, names, domain, known
+        As for `by_classes`.
+    """
+    if len(known) > MOST_BESIDE:
+        return names
+    boxes = [(set(each.measurement.attributes), each.measurement.where) for each in known]
+    masks: dict[str, set[bytes]] = {name: set() for name in domain.names}
+    for where in {where.key: where for where in (part.where, *(where for _, where in boxes))}.values():
+        products = [] if where.is_everything else where.products()
+        for name, mask in products[0].items() if len(products) == 1 else ():
+            masks[name].add(mask.tobytes())
+    classes = {name: _classes(masks[name], domain[name].size) for name in domain.names}
+    chosen = set(names)
+    others = {
+        name: sum(name in told and (not names or not chosen.isdisjoint(told)) for told, _ in boxes)
+        for name in domain.names
+    }
+    for name in sorted(domain.names, key=lambda name: (classes[name], -others[name])):
+        if name in chosen or not others[name]:
+            continue
+        few = math.prod(classes[one] for one in (*chosen, name)) <= FEW_CLASSES
+        if few and math.prod(domain[one].size for one in (*chosen, name)) <= FEW_CELLS:
+            chosen.add(name)
+    return tuple(name for name in domain.names if name in chosen)
+
+
+def _classes(masks: Collection[bytes], size: int) -> int:
+    """Return how many classes of levels some masks tell apart."""
+    levels = np.array([np.frombuffer(mask, dtype=bool) for mask in masks]).reshape(-1, size)
+    return len({column.tobytes() for column in np.ascontiguousarray(levels.T)})
+
+
+def by_classes(
+    part: ProductTerm, names: Sequence[str], domain: Domain, known: Iterable[Repeats], *, whole: bool = False
+) -> ByClasses | None:
+    """Return how a question follows from what was measured, as far as that is products.
+
+    Parameters
+    ----------
+    part
+        The question.
+    names
+        Its attributes, in the domain's order.
+    domain
+        The table's declared domain.
+    known
+        What was measured, the most important first: of what has no room, what comes later is left out.
+    whole
+        Whether to return None rather than leave out anything.
+
+    Returns
+    -------
+    None where the question is no count of groups, or of too many cells or classes.
+    """
+    asked = sides_of(part, names, domain)
+    if asked is None or math.prod(domain[name].size for name in names) > MOST_CELLS:
+        return None
+    if any(len(axis.levels) != int(asked[names.index(axis.attribute)].levels.sum()) for axis in part.axes):
+        return None  # a group of no row
+    found = _ToldProducts(names, domain, asked)
+    if found.classes > MOST_CLASSES:
+        return None
+    for each in known:
+        found.put(each)
+        if whole and not found.every:
+            return None
+    return ByClasses(part, found) if found.parts else None

@@ -1,0 +1,189 @@
+"""Least squares by classes of levels equals dense least squares over all cells."""
+
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.domain import Domain
+from dpnotebook.planner import exchangeable
+from dpnotebook.planner.exchangeable import by_classes
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import item_of
+from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of
+from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.product_terms import ProductTerm, product_of
+from dpnotebook.planner.repeats import RecordedRepeats
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import LAPLACE
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.workload import Identity, Marginals
+
+SIZES = {"a": 6, "b": 5, "c": 3, "d": 4}
+NAMES = tuple(SIZES)
+DOMAIN = Domain({name: dpn.Range(0, size - 1) for name, size in SIZES.items()})
+CELLS = 360
+CONDITIONS = ("a < 4", "d in [0, 2]", "b >= 2", "a in [0, 1, 5] and c == 1", "d == 3 and b < 3", "c != 0")
+
+
+def dense(measurement):
+    """Return the queries of a measurement over all cells, from its definition, cell by cell."""
+    cells = np.indices([*SIZES.values()]).reshape(len(SIZES), -1)
+    where = measurement.where
+    inside = np.ones(CELLS, dtype=bool) if where.is_everything else where.dense(NAMES).reshape(-1)
+    place = np.zeros(CELLS, dtype=int)
+    for axis in measurement.axes:
+        level = cells[NAMES.index(axis.attribute)]
+        inside &= np.isin(level, axis.levels)
+        place = place * axis.size + np.searchsorted(axis.levels, level).clip(max=axis.size - 1)
+    found = np.zeros((measurement.operator.shape[0], CELLS))
+    found[:, inside] = np.asarray(measurement.operator.dense(), dtype=float)[:, place[inside]]
+    return found
+
+
+def predicate(text):
+    return Predicate.parse(text, DOMAIN) if text else Predicate.everything(DOMAIN)
+
+
+def axes_of(names):
+    return tuple(Axis(name, tuple(range(SIZES[name]))) for name in names)
+
+
+def a_measurement(rng):
+    """Return a table of some attributes in any order, of all rows or some; or a union of tables."""
+    where = predicate(str(rng.choice(CONDITIONS)) if rng.random() < 0.6 else "")
+    if rng.random() < 0.2:
+        weights = {(0, 1): 1, (2,): 2, (1, 3): 1}
+        return Measurement(Marginals([Identity(size) for size in SIZES.values()], weights), axes_of(NAMES), where)
+    names = rng.permutation(NAMES)[: int(rng.integers(0, 4))].tolist()
+    axes = axes_of(names)
+    if names and rng.random() < 0.3:
+        axes = (Axis(names[0], tuple(range(1, SIZES[names[0]]))), *axes[1:])
+    return Measurement(product_of([Identity(axis.size) for axis in axes]), axes, where)
+
+
+def a_history(rng, count):
+    """Return measurements, their dense information and what they told of each cell."""
+    recorded, information, vector = RecordedRepeats(), np.zeros((CELLS, CELLS)), np.zeros(CELLS)
+    counts = rng.integers(0, 50, CELLS)
+    measured = [a_measurement(rng) for _ in range(count)]
+    for number, measurement in enumerate([*measured, measured[0]], 1):
+        scale = Fraction(int(rng.integers(2, 9)))
+        matrix = dense(measurement)
+        noisy = np.rint(matrix @ counts + rng.normal(0, 3, matrix.shape[0]))
+        item = item_of(Planned(measurement, scale, 0, None), (number, 0), noisy[None, :], LAPLACE)
+        recorded.add(item)
+        information += matrix.T @ matrix / item.variance
+        vector += matrix.T @ noisy / item.variance
+    return recorded, information, vector
+
+
+def questions(rng):
+    for _ in range(6):
+        names = rng.permutation(NAMES)[: int(rng.integers(0, 4))].tolist()
+        where = predicate(str(rng.choice(CONDITIONS)) if rng.random() < 0.6 else "")
+        axes = tuple(Axis(name, where.levels_of(name)) for name in names)
+        yield ProductTerm(axes, where, product_of([Identity(axis.size) for axis in axes]), 1.0, np.arange(0))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_answers_are_dense_least_squares(seed, monkeypatch):
+    monkeypatch.setattr(exchangeable, "MOST_CLASSES", 10**4)
+    rng = np.random.default_rng(seed)
+    recorded, information, vector = a_history(rng, int(rng.integers(2, 14)))
+    inverse, determined = np.linalg.pinv(information, rcond=1e-12, hermitian=True), 0
+    for part in questions(rng):
+        found = by_classes(part, NAMES, DOMAIN, list(recorded.by_queries.values()))
+        asked = dense(Measurement(part.operator, part.axes, part.where))
+        known = np.abs(asked - asked @ inverse @ information).max(axis=1) < 1e-7
+        variances = found.variances()
+        assert found.every
+        assert (np.isfinite(variances) == known).all()
+        np.testing.assert_allclose(variances[known], np.diagonal(asked @ inverse @ asked.T)[known], rtol=1e-6)
+        noisy, answers = found.numbers, asked @ inverse @ vector
+        np.testing.assert_allclose(found.answers(noisy)[known], answers[known], rtol=1e-6, atol=1e-6)
+        rows = np.flatnonzero(known)
+        weights = found.weights(rows)
+        np.testing.assert_allclose(weights @ noisy, answers[known], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose((weights**2).sum(axis=1), variances[known], rtol=1e-6)
+        np.testing.assert_allclose(variances[found.alike], variances, rtol=1e-9)
+        mixture = np.where(known, rng.normal(size=known.size), 0.0)
+        np.testing.assert_allclose(found.mixed(mixture)[0], mixture[known] @ weights, rtol=1e-6, atol=1e-9)
+        covariance, left = found.jointly()
+        whole = asked @ inverse @ asked.T
+        np.testing.assert_allclose(covariance[np.ix_(known, known)], whole[np.ix_(known, known)], rtol=1e-6, atol=1e-9)
+        assert ((np.abs(left).max(axis=1, initial=0) < 1e-7) == known).all()
+        determined += known.sum()
+    assert determined > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_has_no_room_is_left_out_and_promises_nothing_false(seed, monkeypatch):
+    monkeypatch.setattr(exchangeable, "MOST_CLASSES", 12)
+    rng = np.random.default_rng(seed)
+    recorded, information, _ = a_history(rng, 12)
+    inverse, less = np.linalg.pinv(information, rcond=1e-12, hermitian=True), 0
+    for part in questions(rng):
+        found = by_classes(part, NAMES, DOMAIN, list(recorded.by_queries.values()))
+        if found is None:
+            continue
+        asked = dense(Measurement(part.operator, part.axes, part.where))
+        least = np.diagonal(asked @ inverse @ asked.T)
+        known = np.isfinite(found.variances())
+        assert (found.variances()[known] > least[known] * (1 - 1e-9)).all()
+        weights = found.weights(np.flatnonzero(known))
+        np.testing.assert_allclose((weights**2).sum(axis=1), found.variances()[known], rtol=1e-6)
+        less += not found.every
+    assert less > 0
+
+
+def test_a_condition_that_is_no_product_is_left_out():
+    recorded = RecordedRepeats()
+    where = predicate("a < 2 or b == 1")
+    for number, measurement in enumerate(
+        [Measurement(Identity(1), (), where), Measurement(Identity(6), axes_of("a"), predicate(""))]
+    ):
+        noisy = np.zeros((1, measurement.operator.shape[0]))
+        recorded.add(item_of(Planned(measurement, Fraction(2), 0, None), (number, 0), noisy, LAPLACE))
+    part = ProductTerm(axes_of("a"), predicate(""), Identity(6), 1.0, np.arange(0))
+    found = by_classes(part, NAMES, DOMAIN, list(recorded.by_queries.values()))
+    assert not found.products
+    assert not found.every
+    np.testing.assert_allclose(found.variances(), LAPLACE.count_variance(Fraction(2)))
+
+
+def test_plans_beside_tables_of_more_cells_than_atoms_promise_dense_least_squares(monkeypatch):
+    # 10 x 10 x 10 x 6 cells, of which no question's attributes have room together; these have 1,000 or 600.
+    domain = {"a": dpn.Range(0, 9), "b": dpn.Range(0, 9), "c": dpn.Range(0, 9), "d": dpn.Range(0, 5)}
+    session = dpn.Session(budget=dpn.Budget(1e4), purchases="never")
+    table = session.protect(pd.DataFrame({name: [0] for name in domain}), "t", domain=domain)
+    for keys, where in (("ab", "c < 4"), ("bc", None), ("abc", None), ("ad", "b < 7"), ("ac", None), ("bcd", "a < 2")):
+        table.groupby(list(keys)).count(where=where, epsilon=0.5, fresh=True).run()
+
+    def asked(*some):
+        for keys, where in some:
+            for variance in (40.0, 7.0):
+                query = table.groupby(list(keys)).count(where=where, variance=variance)
+                plan = query.plan
+                (history,) = session._questions.histories._known.values()
+                known = asked_of(query.question, history)
+                values, variances = known.estimates()
+                told = np.where(np.isfinite(variances), values, 0.0)
+                yield known, told, variances, plan.cost.units, plan.std_error
+
+    whole = ("bca", None), ("ba", "c < 4"), ("c", "a < 2 and b < 7"), ("cb", "a == 5")
+    wider = ("db", "a >= 3"), ("d", None)  # of which tables of other attributes tell something as well
+    classes, more = list(asked(*whole)), list(asked(*wider))
+    assert all(known.joint for known, *_ in classes)
+    monkeypatch.setattr(History, "by_classes", lambda *_: None)
+    atoms, less = list(asked(*whole)), list(asked(*wider))
+    assert all(isinstance(known, OverAtoms) for known, *_ in atoms)
+    for (_, *one), (_, *other) in zip(classes, atoms, strict=True):
+        for value, same in zip(one, other, strict=True):
+            np.testing.assert_allclose(value, same, rtol=1e-6, atol=1e-6)
+    for (_, _, variances, units, _), (_, _, others, most, _) in zip(more, less, strict=True):
+        assert (variances <= others * (1 + 1e-9)).all()
+        assert units <= most
+    session.close()
