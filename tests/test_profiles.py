@@ -74,7 +74,9 @@ def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(se
     by_year.run()
     rows = session.profile()
     assert rows["release"].tolist() == [1, 2]
-    assert rows["low"].nunique() == rows["high"].nunique() == 1
+    # From the same histogram each takes the bounds that suit its own noise: these differ by less than a fifth.
+    assert np.ptp(rows["low"]) < 0.2 * rows["high"].min()
+    assert np.ptp(rows["high"]) < 0.2 * rows["high"].min()
     assert rows["groups"].iloc[0] == 4
     assert rows["units"].tolist() == pytest.approx([UNITS] * 2, rel=0.2)
 
