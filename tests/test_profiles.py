@@ -63,6 +63,7 @@ def test_what_one_statement_found_the_next_ones_use_for_nothing(session):
     assert scales[0] != scales[1]
 
 
+@pytest.mark.usefixtures("same_noise")
 def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(session):
     by_city = session.sql(BY_CITY.format("AVG(cost)"), epsilon=2)
     of_city = by_city.plan.profiles
