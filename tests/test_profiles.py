@@ -91,9 +91,9 @@ def test_what_a_range_of_values_takes_is_told_whoever_found_it(session):
     assert again.plan.profiles == ()
     told += [note for note in again.run().notes if "values are taken to be between" in note]
     assert len(told) == 3
-    assert len({note.split(";")[0] for note in told}) == 1
-    assert re.search(r"takes about \S+ from a mean, at most about \S+, beside the noise", told[0])
-    said = told[0].split(";")[0].removeprefix("AVG(cost): ")
+    for note in told:  # each of the bounds that suit its own noise
+        assert re.search(r"takes about \S+ from a mean, at most about \S+, beside the noise", note)
+    said = told[-1].split(";")[0].removeprefix("AVG(cost): ")
     assert any(warning.startswith(said) for warning in again.plan.warnings)
 
 
