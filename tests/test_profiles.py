@@ -63,6 +63,7 @@ def test_what_one_statement_found_the_next_ones_use_for_nothing(session):
     assert scales[0] != scales[1]
 
 
+@pytest.mark.usefixtures("same_noise")
 def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(session):
     by_city = session.sql(BY_CITY.format("AVG(cost)"), epsilon=2)
     of_city = by_city.plan.profiles
@@ -74,7 +75,9 @@ def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(se
     by_year.run()
     rows = session.profile()
     assert rows["release"].tolist() == [1, 2]
-    assert rows["low"].nunique() == rows["high"].nunique() == 1
+    # From the same histogram each takes the bounds that suit its own noise: these differ by less than a fifth.
+    assert np.ptp(rows["low"]) < 0.2 * rows["high"].min()
+    assert np.ptp(rows["high"]) < 0.2 * rows["high"].min()
     assert rows["groups"].iloc[0] == 4
     assert rows["units"].tolist() == pytest.approx([UNITS] * 2, rel=0.2)
 
@@ -88,9 +91,9 @@ def test_what_a_range_of_values_takes_is_told_whoever_found_it(session):
     assert again.plan.profiles == ()
     told += [note for note in again.run().notes if "values are taken to be between" in note]
     assert len(told) == 3
-    assert len({note.split(";")[0] for note in told}) == 1
-    assert re.search(r"takes about \S+ from a mean, at most about \S+, beside the noise", told[0])
-    said = told[0].split(";")[0].removeprefix("AVG(cost): ")
+    for note in told:  # each of the bounds that suit its own noise
+        assert re.search(r"takes about \S+ from a mean, at most about \S+, beside the noise", note)
+    said = told[-1].split(";")[0].removeprefix("AVG(cost): ")
     assert any(warning.startswith(said) for warning in again.plan.warnings)
 
 
@@ -128,11 +131,13 @@ def test_a_restart_knows_what_was_found(tmp_path):
 def test_an_error_is_planned_once_norms_are_known(session):
     before = session.sql(BY_CITY.format("COUNT(*)"), error=200)
     assert before.question.selects[0].contribution.kind == "rows"
+    cost = before.plan.cost.units
     session.sql(BY_CITY.format("COUNT(*)"), epsilon=1).run()
     after = session.sql(BY_CITY.format("COUNT(*)"), error=200)
     assert after.question.selects[0].contribution.kind == "l2"
     assert after.plan.error <= 200
-    assert after.plan.cost.units < before.plan.cost.units / 4
+    assert after.plan.cost.units < cost / 4
+    assert before.plan.cost == after.plan.cost  # the query that was kept is answered as the ledger stands
 
 
 def test_an_error_that_is_much_smaller_than_what_was_asked_is_planned_too(session):
