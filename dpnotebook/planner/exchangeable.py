@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.information import RESIDUAL, Information, refined
-from dpnotebook.planner.least_squares_state import Observation
-from dpnotebook.planner.product_terms import ProductTerm, is_identity
-from dpnotebook.planner.repeats import Repeats, told
+from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts, classes_of, sides_of
+from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.repeats import Repeats
 
-MOST_CLASSES = 700  # products of classes of levels that are solved for together
 MOST_CELLS = 10**6  # of the attributes of a question
 FEW_CLASSES = 400  # up to which other attributes are looked at beside those of a question,
 FEW_CELLS = 20_000  # with as many cells at most, and
@@ -37,176 +36,6 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 Choice = tuple[int | None, ...]
-
-
-@dataclass(frozen=True)
-class _LevelsAsked:
-    """What is asked along an attribute.
-
-    Parameters
-    ----------
-    apart
-        Whether every level is asked by itself, or their sum.
-    mask
-        Which levels take part, as bytes.
-    """
-
-    apart: bool
-    mask: bytes
-
-    @property
-    def levels(self) -> Mask:
-        """Which levels take part, shape (levels,)."""
-        return np.frombuffer(self.mask, dtype=bool)
-
-
-Sides = tuple[_LevelsAsked, ...]
-
-
-def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
-    """Return what is asked along each of some attributes; None where that is no product of levels and sums."""
-    boxes = [{}] if part.where.is_everything else part.where.products()
-    if len(boxes) != 1 or not is_identity(part.operator):
-        return None
-    axes = {axis.attribute: axis for axis in part.axes}
-    if len(axes) < len(part.axes):
-        return None
-    found = []
-    for name in names:
-        mask = np.ones(domain[name].size, dtype=bool)
-        if name in axes:
-            mask[:] = False
-            mask[list(axes[name].levels)] = True
-        if name in boxes[0]:
-            mask &= boxes[0][name]
-        found.append(_LevelsAsked(name in axes, mask.tobytes()))
-    return tuple(found)
-
-
-class _Basis:
-    """Orthonormal functions of the levels of an attribute: of each class one, then such as add up to 0 over each.
-
-    Parameters
-    ----------
-    size
-        Number of levels.
-    sides
-        All that is asked along it.
-    """
-
-    def __init__(self, size: int, sides: Sequence[_LevelsAsked]) -> None:
-        masks = np.array([side.levels for side in sides]).reshape(-1, size)
-        _, self.labels = np.unique(masks, axis=1, return_inverse=True)
-        self.labels = self.labels.reshape(-1)
-        self.sizes = np.bincount(self.labels)
-        self.count = int(self.sizes.size)
-        self.first = np.array([int(np.argmax(self.labels == label)) for label in range(self.count)], dtype=np.intp)
-        # Of the second kind of function what matters is what is told apart in a class: one of each of these kinds.
-        told = np.array([side.levels for side in sides if side.apart]).reshape(-1, size)[:, self.first]
-        _, kinds = np.unique(told, axis=1, return_inverse=True)
-        self.kinds = kinds.reshape(-1)
-        self.functions = np.zeros((size, size))
-        self.functions[np.arange(size), self.labels] = 1 / np.sqrt(self.sizes[self.labels])
-        self.slices: dict[int, slice] = {}  # of the functions of each kind
-        at = self.count
-        for kind in range(int(self.kinds.max()) + 1):
-            start = at
-            for label in np.flatnonzero(self.kinds == kind):
-                members = np.flatnonzero(self.labels == label)
-                for place in range(1, members.size):  # Helmert's contrasts
-                    self.functions[members[:place], at] = 1.0
-                    self.functions[members[place], at] = -place
-                    self.functions[:, at] /= math.sqrt(place * (place + 1))
-                    at += 1
-            if at > start:
-                self.slices[kind] = slice(start, at)
-
-    def share(self, kind: int | None) -> Floats:
-        """Return how much of a level lies along the functions of a kind, of the first for None; shape (classes,)."""
-        if kind is None:
-            return np.asarray(1 / self.sizes)
-        return np.where(self.kinds == kind, 1 - 1 / self.sizes, 0.0)
-
-    def place(self, kind: int | None) -> slice:
-        """Return which functions are of a kind."""
-        return slice(0, self.count) if kind is None else self.slices[kind]
-
-    def along(self, sides: Sequence[_LevelsAsked]) -> Floats:
-        """Return what is asked along the classes: whether each takes part, or what it counts for in the sum.
-
-        Shape (sides, classes), of sides that are all of one of the two.
-        """
-        taking = np.array([side.levels[self.first] for side in sides], dtype=float)
-        return taking if sides[0].apart else taking * np.sqrt(self.sizes)
-
-
-class _ToldProducts:
-    """What was measured of some attributes, as products with their precision.
-
-    Parameters
-    ----------
-    names, domain
-        The attributes, in the domain's order.
-    asked
-        The question, which tells levels apart as well.
-    """
-
-    def __init__(self, names: Sequence[str], domain: Domain, asked: Sides) -> None:
-        self.names, self.domain, self.asked = names, domain, asked
-        self.precisions: dict[Sides, float] = {}
-        self.parts: list[tuple[Repeats, Sides, Observation, int]] = []  # and where its numbers start among all
-        self.measured: list[tuple[Repeats, int]] = []
-        self.size = 0  # numbers of all measurements
-        self.every = True  # whether all that was measured is here
-        self.products = True  # whether all that was measured are products
-        self._apart = [{side.mask} for side in asked]
-        self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
-
-    def put(self, known: Repeats) -> None:
-        """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
-        if not set(known.measurement.where.attributes) <= set(self.names):
-            return  # what they say of other attributes alone is not known how to find
-        first, before = self.size, len(self.parts)
-        for one in told(known, self.names, self.domain):
-            sides = sides_of(one.part, self.names, self.domain)
-            if sides is None:
-                self.every = self.products = False
-            elif sides in self.precisions or self._made_room(sides):
-                self.precisions[sides] = self.precisions.get(sides, 0.0) + one.part.weight**2 * one.precision
-                self.parts.append((known, sides, one, first))
-            else:
-                self.every = False
-        if len(self.parts) > before:
-            self.measured.append((known, first))
-            self.size += known.weighted.size
-
-    def _made_room(self, sides: Sides) -> bool:
-        new = [place for place, side in enumerate(sides) if side.mask not in self._apart[place]]
-        classes = list(self._classes)
-        for place in new:
-            classes[place] = self._count(place, {*self._apart[place], sides[place].mask})
-        if math.prod(classes) > max(MOST_CLASSES, math.prod(self._classes)):
-            return False
-        self._classes = classes
-        for place in new:
-            self._apart[place].add(sides[place].mask)
-        return True
-
-    def _count(self, place: int, masks: set[bytes]) -> int:
-        return _classes(masks, self.domain[self.names[place]].size)
-
-    @property
-    def classes(self) -> int:
-        """How many products of classes of levels are told apart."""
-        return math.prod(self._classes)
-
-    def bases(self) -> list[_Basis]:
-        """Return the functions of the levels of each attribute."""
-        every = [self.asked, *self.precisions]
-        return [
-            _Basis(self.domain[name].size, list(dict.fromkeys(sides[place] for sides in every)))
-            for place, name in enumerate(self.names)
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +87,7 @@ class ByClasses:
         What was measured.
     """
 
-    def __init__(self, part: ProductTerm, told: _ToldProducts) -> None:
+    def __init__(self, part: ProductTerm, told: ToldProducts) -> None:
         self._part, self._told = part, told
         self._keys = [place for place, side in enumerate(told.asked) if side.apart]
         names = [told.names[place] for place in self._keys]
@@ -292,7 +121,7 @@ class ByClasses:
         return np.concatenate(told)
 
     @cached_property
-    def _bases(self) -> list[_Basis]:
+    def _bases(self) -> list[Basis]:
         return self._told.bases()
 
     @cached_property
@@ -514,7 +343,7 @@ class ByClasses:
             vector += values
         return vector
 
-    def _along(self, sides: Sides) -> Iterator[tuple[_Basis, _LevelsAsked]]:
+    def _along(self, sides: Sides) -> Iterator[tuple[Basis, LevelsAsked]]:
         return zip(self._bases, sides, strict=True)
 
     def _places_of(self, part: ProductTerm) -> list[int]:
@@ -595,7 +424,7 @@ def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known
         products = [] if where.is_everything else where.products()
         for name, mask in products[0].items() if len(products) == 1 else ():
             masks[name].add(mask.tobytes())
-    classes = {name: _classes(masks[name], domain[name].size) for name in domain.names}
+    classes = {name: classes_of(masks[name], domain[name].size) for name in domain.names}
     chosen = set(names)
     others = {
         name: sum(name in told and (not names or not chosen.isdisjoint(told)) for told, _ in boxes)
@@ -608,12 +437,6 @@ def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known
         if few and math.prod(domain[one].size for one in (*chosen, name)) <= FEW_CELLS:
             chosen.add(name)
     return tuple(name for name in domain.names if name in chosen)
-
-
-def _classes(masks: Collection[bytes], size: int) -> int:
-    """Return how many classes of levels some masks tell apart."""
-    levels = np.array([np.frombuffer(mask, dtype=bool) for mask in masks]).reshape(-1, size)
-    return len({column.tobytes() for column in np.ascontiguousarray(levels.T)})
 
 
 def by_classes(
@@ -643,8 +466,8 @@ def by_classes(
         return None
     if any(len(axis.levels) != int(asked[names.index(axis.attribute)].levels.sum()) for axis in part.axes):
         return None  # a group of no row
-    found = _ToldProducts(names, domain, asked)
-    if found.classes > MOST_CLASSES:
+    found = ToldProducts(names, domain, asked)
+    if not found.fits:
         return None
     for each in known:
         found.put(each)

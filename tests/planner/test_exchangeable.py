@@ -8,7 +8,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.planner import exchangeable
+from dpnotebook.planner import level_classes
 from dpnotebook.planner.exchangeable import by_classes
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
@@ -90,7 +90,7 @@ def questions(rng):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_answers_are_dense_least_squares(seed, monkeypatch):
-    monkeypatch.setattr(exchangeable, "MOST_CLASSES", 10**4)
+    monkeypatch.setattr(level_classes, "MOST_CLASSES", 10**4)
     rng = np.random.default_rng(seed)
     recorded, information, vector = a_history(rng, int(rng.integers(2, 14)))
     inverse, determined = np.linalg.pinv(information, rcond=1e-12, hermitian=True), 0
@@ -121,7 +121,7 @@ def test_answers_are_dense_least_squares(seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_has_no_room_is_left_out_and_promises_nothing_false(seed, monkeypatch):
-    monkeypatch.setattr(exchangeable, "MOST_CLASSES", 12)
+    monkeypatch.setattr(level_classes, "MOST_CLASSES", 12)
     rng = np.random.default_rng(seed)
     recorded, information, _ = a_history(rng, 12)
     inverse, less = np.linalg.pinv(information, rcond=1e-12, hermitian=True), 0
