@@ -967,10 +967,8 @@ class Session(ShowsCard):
         asked = self._mechanism_of(charge).asked_in(charge)
         if not isinstance(asked, Statement):
             return code_as(asked, str(charge.plan["accuracy"]))
-        text = asked.text.strip()
-        own = "epsilon" in text.casefold()  # in its OPTIONS
-        epsilon = "" if own else f", epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}"
-        return f"session.sql({text!r}{epsilon})"
+        own = "epsilon" in asked.text.casefold()  # in its OPTIONS
+        return asked.code("" if own else f"epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}")
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.

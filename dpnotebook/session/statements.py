@@ -184,6 +184,8 @@ class Statements:
             clamped = read(self._wanted(contribution), "declared")
             clamped = self._with_suited_norms(clamped, partial(read, within="declared"), wanted, accuracy, fresh)
             statement = self._inside_or(clamped, statement, accuracy, fresh)
+        given = {"contribution": contribution, "bounds": bounds}
+        statement = replace(statement, options={name: said for name, said in given.items() if said is not None})
         by_itself = Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
 

@@ -235,7 +235,7 @@ def _plan(
         std_errors=np.array([first.std_error]),
         error=first.half_width,
         confidence=accuracy.confidence,
-        code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
+        code=statement.code(accuracy.text),
         noise=accountant.noise,
         measurements=(),
         cells=cost_of(statement, units if charged is None else charged, books),

@@ -94,6 +94,8 @@ class Statement:
         The public tables that `outer` reads.
     units
         What the values of declared columns are counted in, where that was said.
+    options
+        With which `contribution=` and `bounds=` it was asked, where it was with any.
     parts
         Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
         numbered from 1; None where they can be in any.
@@ -105,6 +107,12 @@ class Statement:
     public: tuple[str, ...] = ()
     parts: tuple[int, tuple[int, ...]] | None = field(default=None, compare=False)
     units: Mapping[str, str] = field(default_factory=dict, compare=False)
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def code(self, accuracy: str) -> str:
+        """Return the Python that asks it, given how accurately that is in Python, if it does not say that itself."""
+        options = [accuracy, *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"session.sql({', '.join([repr(self.text.strip()), *filter(None, options)])})"
 
     @property
     def key(self) -> str:

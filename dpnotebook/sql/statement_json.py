@@ -20,18 +20,20 @@ FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 
 def statement_to_json(statement: Statement) -> dict[str, Any]:
     """Return a statement as JSON values; what the linear planner needs of it is left out."""
-    return {
+    values = {
         "text": statement.text,
         "selects": [_select_to_json(select) for select in statement.selects],
         "outer": statement.outer,
         "public": list(statement.public),
     }
+    return values | {"options": dict(statement.options)} if statement.options else values
 
 
 def statement_from_json(values: Mapping[str, Any]) -> Statement:
     """Return the statement that `statement_to_json` wrote."""
     selects = tuple(_select_from_json(select) for select in values["selects"])
-    return Statement(values["text"], selects, values["outer"], tuple(values["public"]))
+    options = values.get("options", {})
+    return Statement(values["text"], selects, values["outer"], tuple(values["public"]), options=options)
 
 
 def keys_to_json(keys: Sequence[Sequence[Any]]) -> list[list[Any]]:

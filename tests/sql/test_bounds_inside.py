@@ -156,6 +156,9 @@ class TestVerbs:
             release = query.run()
             assert list(release.frame) == ["ward", "value", "std_error", "lower", "upper"]
             assert session.sql(MEANS, epsilon=0.5, bounds="auto").plan.free
+            code = session.code(release.number)
+            assert "bounds='auto'" in code
+            assert eval(code, {"session": session}).plan.free
             total = frame.dp.sum("cost", bounds="auto", where="ward == 'ward 1'", epsilon=0.5).run()
         exact = frame.loc[frame["ward"] == "ward 1", "cost"].sum()
         assert abs(total.value - exact) < 0.2 * exact
