@@ -27,6 +27,7 @@ CLOSER = 2.0  # so many times closer an answer must be to be worth what it does 
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
 SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
 ADDED = {"count", "sum"}
+FEWER_ROWS = 8  # of a unit, as an example
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
 
@@ -120,6 +121,26 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
     return (
         f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
         f"goes by {goes_by}, and is mostly much closer"
+    )
+
+
+def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> str:
+    """Return that fewer rows of each unit count with less noise, where nothing finds how many these are; else empty.
+
+    Parameters
+    ----------
+    question, table, law
+        As for `closer_in_sql`.
+    """
+    rows, one = table.contribution_bound, table.one
+    if law.euclidean or rows <= MANY_ROWS or not any(measure.kind in ADDED for measure in question.measures):
+        return ""
+    if any(isinstance(table.domain[key], Bins) for key in question.keys):
+        return ""  # SQL has no groups of bins
+    return (
+        f"noise hides one {one} with {rows:,} rows. If few have so many, let fewer of each count, with less noise: in "
+        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a budget with delta "
+        "finds how many by itself"
     )
 
 

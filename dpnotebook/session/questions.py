@@ -34,7 +34,7 @@ from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
-from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside
+from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
 from dpnotebook.session.domains import extended_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
@@ -139,7 +139,11 @@ class Questions:
         else:
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
             steps = (LINEAR, *steps)
-        said = [] if plan.free else [closer, closer_inside(query.question, table, plan.error)]
+        fewer, inside = (
+            closer_with_fewer_rows(query.question, table, law),
+            closer_inside(query.question, table, plan.error),
+        )
+        said = [] if plan.free else [closer, fewer, inside]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
 

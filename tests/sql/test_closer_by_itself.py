@@ -164,7 +164,9 @@ def test_verbs_say_what_sql_does_better(frame):
         table.groupby("city").count(epsilon=0.5).run()
         assert not said(table.groupby("city").count(epsilon=0.2))
     with closing(opened(frame, PURE, MANY)) as session:
-        assert not said(session.table("visits").count(epsilon=0.2))
+        (line,) = said(session.table("visits").count(epsilon=0.2))
+        assert "max_rows_contributed" in line
+        assert not said(session.table("visits").histogram("cost", epsilon=0.2))
         assert said(session.table("visits").median("cost", epsilon=0.2))
     with closing(opened(frame, GAUSSIAN, FEW)) as session:
         assert not said(session.table("visits").mean("cost", epsilon=0.2))
@@ -222,3 +224,21 @@ def test_whoever_has_more_rows_than_count_is_said_to_be_left_out(frame):
         asked = session.table("visits").groupby("city").count(epsilon=0.2)
         assert "rows of each" not in str(asked.plan)
         assert not asked.run().notes
+
+
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)"])
+def test_without_delta_the_card_says_how_fewer_rows_count(frame, what, same_noise):
+    """As nothing finds how many rows units have there: who follows the card has a tenth of the noise."""
+    with closing(opened(frame, PURE, MANY)) as session:
+        plain = by_city(session, what)
+        (text,) = [said for said in plain.plan.warnings if "let fewer of each count" in said]
+        assert f"with {MANY} rows" in text
+        clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 8)"
+        assert clause in text
+        fewer = session.sql(f"{clause} city, {what} AS x FROM visits GROUP BY city", epsilon=0.3)
+        assert not fewer.plan.warnings or all("let fewer" not in said for said in fewer.plan.warnings)
+        assert fewer.run().frame["x_std_error"].max() * 10 < plain.run().frame["x_std_error"].min()
+        assert "let fewer" not in str(by_city(session, what).plan)  # what is known costs nothing
+    for budget, most in ((GAUSSIAN, MANY), (PURE, FEW)):
+        with closing(opened(frame, budget, most)) as session:
+            assert "let fewer" not in str(by_city(session, what).plan)
