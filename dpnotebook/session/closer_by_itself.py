@@ -139,8 +139,8 @@ def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> 
         return ""  # SQL has no groups of bins
     return (
         f"noise hides one {one} with {rows:,} rows. If few have so many, let fewer of each count, with less noise: in "
-        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a budget with delta "
-        "finds how many by itself"
+        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a budget with "
+        "delta finds how many by itself"
     )
 
 
