@@ -431,6 +431,7 @@ def test_what_was_answered_is_known(noise, kernel):
     assert session.release(ages.number).frame.equals(ages.frame)
 
 
+@pytest.mark.slow
 def test_intervals_hold_in_sessions_in_which_parts_come():
     held, squares = [], []
     for seed in range(24):

@@ -215,6 +215,7 @@ QUICK = (
     "percentiles",
     "of all",
 )
+LONG = ("sharper", "a part of what was released")  # these take as long as all others together
 QUICK_DERIVED = ("ratios", "shares of the total", "changes", "multiples")
 FORETOLD = ("shares of the total", "changes", "functions")
 ALSO = ("outer", "multiples", "largest of groups", "ratios", "cases", "rows a unit", "larger groups")
@@ -427,7 +428,7 @@ def check_intervals(study, runs, at_once=False):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in QUICK])
 def test_cards_say_how_wrong_answers_will_be(name, table):
     assert check_card(Study(CASES[name], table), 400)
 

@@ -226,7 +226,14 @@ class WriterOfParts(Writer):
     )
 
 
-@pytest.mark.parametrize(("seed", "kind"), [*((seed, Writer) for seed in range(4)), (4, WriterOfParts)])
+@pytest.mark.parametrize(
+    ("seed", "kind"),
+    [
+        (0, Writer),
+        (4, WriterOfParts),
+        *(pytest.param(seed, Writer, marks=pytest.mark.slow) for seed in (1, 2, 3)),
+    ],
+)
 def test_random_statements_mean_what_duckdb_says(asked, seed, kind):
     ours, theirs, session = asked
     writer = kind(seed)

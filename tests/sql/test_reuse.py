@@ -150,7 +150,7 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_whatever_is_free_is_right(exact, seed):
     """Whatever was asked before, an answer that costs nothing is that of a release of its own, without noise."""
     random, reused = np.random.default_rng(seed), 0
