@@ -35,6 +35,11 @@ class Source(ABC):
         """Which database it is in: the engine's name and what tells databases apart, or `DUCKDB`."""
 
     @property
+    def at_hand(self) -> bool:
+        """Whether its rows are in this process, so that SQL may be prepared when the first statement asks."""
+        return False
+
+    @property
     @abstractmethod
     def columns(self) -> Sequence[str]:
         """Names of all columns."""

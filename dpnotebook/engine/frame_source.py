@@ -47,6 +47,11 @@ class FrameSource(Source):
         return DUCKDB
 
     @property
+    def at_hand(self) -> bool:
+        """They are."""
+        return True
+
+    @property
     def rows(self) -> FrameColumns:
         """The copy of its columns."""
         return self.copied

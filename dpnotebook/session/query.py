@@ -245,7 +245,15 @@ class Query(ShowsCard):
         return replace(self, accuracy=self.accuracy.of_all(answers))
 
     def routed(self) -> Query:
-        """Return the query that answers this one as the ledger stands now: mostly itself."""
+        """Return the query that answers this one as the ledger stands now: mostly itself.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().sql("SELECT COUNT(*) AS n FROM patients", epsilon=0.1)
+        >>> query.routed() is query
+        True
+        """
         return self if self.route is None else self.route(self)
 
     def _ipython_display_(self) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import named
-from dpnotebook.engine.frame_source import FrameSource
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
@@ -54,7 +53,7 @@ class Relations:
     def protect(self, protected: ProtectedTable) -> None:
         """Let statements name a protected table."""
         table = protected.table
-        later = isinstance(protected.whole, FrameSource) and table.unit is None
+        later = protected.whole.at_hand and table.unit is None
         self.workspace.add(table.name, protected.whole, table.unit, private=True, later=later)
         self._public.pop(table.name, None)
         self.protected[table.name] = protected

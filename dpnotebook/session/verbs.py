@@ -201,7 +201,7 @@ class Grouped(StatementVerbs):
         >>> release.value  # 6 people of each age from 0 to 99
         29700.0
         """
-        if bounds == "auto":
+        if isinstance(bounds, str) and bounds == "auto":
             given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._inside("sum", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
@@ -239,7 +239,7 @@ class Grouped(StatementVerbs):
         0   F   49.5
         1   M   49.5
         """
-        if bounds == "auto":
+        if isinstance(bounds, str) and bounds == "auto":
             given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._inside("mean", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)

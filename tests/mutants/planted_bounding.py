@@ -158,8 +158,8 @@ PLANTED = (
         "units that are counted in parts have the noise of one part",
         "between which values rows lie is told with a millionth of the noise",
         "sql/value_histogram.py",
-        "(first if between is None else scale) * parts",
-        "(first if between is None else scale)",
+        "draw(accountant.noise, scale * parts, counts.size)",
+        "draw(accountant.noise, scale, counts.size)",
         (
             "sql/test_sql_privacy.py::test_bounds_of_rows_are_found_for_what_is_given_for_that",
             "sql/test_sql_privacy.py::test_a_clipped_statement_and_its_profile_cost_what_it_costs",

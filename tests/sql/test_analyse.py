@@ -250,7 +250,8 @@ def test_bounds_that_are_declared():
         ((0, 115), "declared"),
     ]
     assert bounds("SELECT SUM(a) FROM (SELECT uid, age AS a FROM visits)") == [((0, 115), "declared")]
-    assert bounds("SELECT SUM(income) FROM users") == [((0, 100_000), "declared")]
+    assert bounds("SELECT SUM(income) FROM users", bounds="declared") == [((0, 100_000), "declared")]
+    assert bounds("SELECT SUM(income) FROM users") == [(None, "auto")]  # amounts are mostly declared far too wide
     assert bounds(DP + "SUM(age) FROM visits") == [((0, 115 * 8), "declared")]
     assert bounds(DP + "AVG(age) FROM visits") == [((0, 115), "declared")]
     assert bounds(DP + "COUNT(*) FROM people") == [((0, 1), "declared")]
