@@ -110,6 +110,7 @@ def test_postgres(postgres):
     check(source_of((postgres, "timed")), frame)
 
 
+@pytest.mark.slow  # test_dates and test_spark_equality look at what Spark makes of times in less than two minutes
 def test_spark(spark):
     from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
