@@ -166,6 +166,14 @@ PLANTED = (
         ),
     ),
     Mutant(
+        "what finding bounds did not cost goes to the answers twice",
+        "statements with AUTO bounds cost more than was charged",
+        "sql/aggregates/budget_split.py",
+        "main[i] += left * shares.finding[i]",
+        "main[i] += 2 * left * shares.finding[i]",
+        ("sql/test_sql_privacy.py::test_a_clipped_statement_and_its_profile_cost_what_it_costs",),
+    ),
+    Mutant(
         "magnitudes that are counted in parts have the noise of one part",
         "AUTO bounds tell what one unit adds, but for a millionth of the noise",
         "sql/aggregates/bounds.py",
