@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.sql.reuse.levels import KeyLevels
 
 WARDS = [f"ward {i}" for i in range(4)]
 
@@ -89,3 +90,22 @@ class TestRuledOut:
             session.protect(frame, "people", domain={"age": dpn.Range(0, 9)})
             found = session.sql("SELECT age, SUM(cost) AS x FROM people WHERE age >= 5 GROUP BY age", epsilon=1).run()
             assert found.frame["age"].tolist() == [5, 6, 7, 8, 9]
+
+    def test_of_ten_thousand_levels_a_condition_is_read_once(self, same_noise, monkeypatch):
+        """And not once a level; what is planned is what is delivered."""
+        levels, read = [f"code {i}" for i in range(10_000)], []
+        frame = pd.DataFrame({"code": np.repeat(levels[:2_000], 2), "cost": 1.0})
+        told = KeyLevels.told
+        monkeypatch.setattr(KeyLevels, "told", lambda key, condition: read.append(condition) or told(key, condition))
+        session = dpn.Session(dpn.Budget(4.0, 1e-6), ":memory:", confirm="never")
+        with closing(session):
+            session.protect(frame, "visits", domain={"code": levels})
+            query = session.sql(
+                "SELECT code, SUM(cost) AS x FROM visits WHERE code NOT IN ('code 1', 'code 5') GROUP BY code",
+                epsilon=1,
+            )
+            answers, reads = query.plan.answers, len(read)
+            assert reads <= 4
+            found = query.run().frame
+        assert answers == len(found) == 9_998
+        assert found["code"].tolist() == [level for level in levels if level not in ("code 1", "code 5")]

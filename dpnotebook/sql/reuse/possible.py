@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
-from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, key_levels
+from dpnotebook.sql.reuse.levels import NotTold, Told, key_levels
 from dpnotebook.sql.reuse.rows import read_rows
-from dpnotebook.sql.select import Key, PrivateSelect
+from dpnotebook.sql.select import PrivateSelect
 
 
 def possible_levels(select: PrivateSelect) -> tuple[tuple[Any, ...] | None, ...]:
@@ -35,11 +34,12 @@ def possible_groups(select: PrivateSelect, keys: Sequence[Sequence[Any]]) -> NDA
     select, keys
         The private aggregation, and its groups.
     """
-    levels = [None if known is None else set(known) for known in possible_levels(select)]
-    return np.array(
-        [all(known is None or value in known for known, value in zip(levels, key, strict=True)) for key in keys],
-        dtype=np.bool_,
-    )
+    found = np.ones(len(keys), dtype=np.bool_)
+    for i, (key, kept) in enumerate(zip(select.keys, possible_levels(select), strict=True)):
+        if kept is not None and kept is not key.levels:
+            known = set(kept)
+            found &= np.fromiter((group[i] in known for group in keys), dtype=np.bool_, count=len(keys))
+    return found
 
 
 def _possible(select: PrivateSelect, number: int) -> tuple[Any, ...] | None:
@@ -50,17 +50,20 @@ def _possible(select: PrivateSelect, number: int) -> tuple[Any, ...] | None:
         known = key_levels(rows, number, key)
     except NotTold:
         return key.levels
-    kept = key.levels
-    for condition in rows.conditions.values():
-        kept = tuple(level for level in kept if _can_have(condition, known, key, level))
-    return kept or key.levels
-
-
-def _can_have(condition: exp.Expr, known: KeyLevels, key: Key, level: Any) -> bool:
-    """Return whether a condition may hold of rows with a level; it does where it does not tell."""
     assert known.values is not None
-    assert key.levels is not None
+    kept = list(zip(key.levels, known.values, strict=True))
+    for condition in rows.conditions.values():
+        try:
+            holds = known.told(condition)
+        except NotTold:
+            continue
+        kept = [(level, value) for level, value in kept if _may_hold(holds, value)]
+    return tuple(level for level, _ in kept) if 0 < len(kept) < len(key.levels) else key.levels
+
+
+def _may_hold(holds: Told, value: Any) -> bool:
+    """Return whether a condition may hold of rows with a value; it may where the value does not tell."""
     try:
-        return known.told(condition)(known.values[key.levels.index(level)]) is True
+        return holds(value) is True
     except NotTold:
         return True
