@@ -40,12 +40,12 @@ class Route:
     Parameters
     ----------
     decide
-        Gives the query that answers the statement, for the accuracy and the freshness of a query.
+        Gives the query that answers the statement, for the accuracy and the freshness of a query, and with its route.
     state
         Gives in which state the ledger is.
     """
 
-    def __init__(self, decide: Callable[[Accuracy, bool], Query], state: Callable[[], Hashable]) -> None:
+    def __init__(self, decide: Callable[[Accuracy, bool, Route | None], Query], state: Callable[[], Hashable]) -> None:
         self._decide, self._state = decide, state
         self._written: Hashable = None
         self._latest: tuple[Hashable, Query, Query] | None = None
@@ -53,7 +53,7 @@ class Route:
     def first(self, accuracy: Accuracy, fresh: bool) -> Query:
         """Return the query as it is written."""
         self._written = self._state()
-        return replace(self._decide(accuracy, fresh), route=self)
+        return self._decide(accuracy, fresh, self)  # the very query whose plan was looked at, so that it is made once
 
     def __call__(self, query: Query) -> Query:
         """Return the query that answers another one now: itself where nothing has changed."""
@@ -63,7 +63,7 @@ class Route:
         if latest is not None and latest[0] == state and latest[1] is query:
             return latest[2]
         try:
-            now = self._decide(query.accuracy, query.fresh)
+            now = self._decide(query.accuracy, query.fresh, None)
         except DPError:
             return query  # it is told where that is planned
         same = type(now.question) is type(query.question) and now.question.key == query.question.key
@@ -115,8 +115,8 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
     kinds = {measure.kind for measure in question.measures}
     if table.contribution_bound <= MANY_ROWS or not kinds <= (SCALE_FREE | ADDED if law.euclidean else SCALE_FREE):
         return ""
-    if any(isinstance(table.domain[key], Bins) for key in question.keys):
-        return ""  # SQL has no groups of bins
+    if not _has_groups_of_sql(question, table):
+        return ""
     goes_by = f"the rows that each {table.one} really has" if law.euclidean else f"a few rows of each {table.one}"
     return (
         f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
@@ -135,8 +135,8 @@ def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> 
     rows, one = table.contribution_bound, table.one
     if law.euclidean or rows <= MANY_ROWS or not any(measure.kind in ADDED for measure in question.measures):
         return ""
-    if any(isinstance(table.domain[key], Bins) for key in question.keys):
-        return ""  # SQL has no groups of bins
+    if not _has_groups_of_sql(question, table):
+        return ""
     return (
         f"noise hides one {one} with {rows:,} rows. If few have so many, let fewer of each count, with less noise: in "
         f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a budget with "
@@ -166,8 +166,8 @@ def closer_inside(question: Question, table: TableSchema, error: float) -> str:
             continue
         said = f"{low:,} to {high:,} {attribute.unit or ''}".rstrip()
         found = ", or bounds='auto' (%%dpsql --bounds auto), which finds them privately with a tenth of the price"
-        if any(isinstance(table.domain[key], Bins) for key in question.keys):
-            found = ""  # SQL has no groups of bins
+        if not _has_groups_of_sql(question, table):
+            found = ""
         return (
             f"noise is for values of {measure.column} anywhere from {said}. If most lie well inside, narrower bounds "
             f"make it smaller in proportion: bounds=(low, high) if you know them{found}"
@@ -193,6 +193,11 @@ def closer_by_epsilon(accuracy: Accuracy, rows: int, one: str, law: Law) -> str:
         f"noise hides one {one} with {rows:,} rows, as how many each really has is not known well enough. epsilon= in "
         "place of error= finds that privately, and is mostly much closer"
     )
+
+
+def _has_groups_of_sql(question: Question, table: TableSchema) -> bool:
+    """Return whether the same can be asked in SQL, which has no groups of bins."""
+    return not any(isinstance(table.domain[key], Bins) for key in question.keys)
 
 
 def _half_widths(plan: Plan) -> list[float]:

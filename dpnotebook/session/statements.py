@@ -159,6 +159,7 @@ class Statements:
         bounds: ValueBounds | None,
         accuracy: Accuracy,
         fresh: bool,
+        route: Route | None,
     ) -> Query:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.analysis.analyse import analyse
@@ -168,7 +169,8 @@ class Statements:
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
         question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
-        planned = None if question is None else Query(session, question, accuracy, fresh, statement=statement)
+        ask = partial(Query, session, accuracy=accuracy, fresh=fresh, route=route)
+        planned = None if question is None else ask(question, statement=statement)
         if planned is not None:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
@@ -181,12 +183,15 @@ class Statements:
         wanted = contribution if bounded else "as it is"
         statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)
         if bounds is None and any(one.within for select in statement.selects for one in select.aggregates):
-            clamped = read(self._wanted(contribution), "declared")
-            clamped = self._with_suited_norms(clamped, partial(read, within="declared"), wanted, accuracy, fresh)
+
+            def clamped() -> Statement:
+                found = read(self._wanted(contribution), "declared")
+                return self._with_suited_norms(found, partial(read, within="declared"), wanted, accuracy, fresh)
+
             statement = self._inside_or(clamped, statement, accuracy, fresh)
         given = {"contribution": contribution, "bounds": bounds}
         statement = replace(statement, options={name: said for name, said in given.items() if said is not None})
-        by_itself = Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
+        by_itself = ask(self._of_parts(statement, tables, parameters))
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
 
     def _with_suited_norms(
@@ -220,7 +225,9 @@ class Statements:
             return earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
         return statement
 
-    def _inside_or(self, clamped: Statement, inside: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
+    def _inside_or(
+        self, clamped: Callable[[], Statement], inside: Statement, accuracy: Accuracy, fresh: bool
+    ) -> Statement:
         """Return a statement that finds bounds inside those that are declared, or else one that clamps to these.
 
         The latter holds where it was paid for, and for an error, which cannot be planned while the former are unknown.
@@ -229,9 +236,11 @@ class Statements:
 
         books = self.ledger.moment(inside.table)
         if accuracy.epsilon is None:
-            return inside if all(all_ranges_known(select, books) for select in inside.selects) else clamped
-        paid = not fresh and self._is_paid(clamped, accuracy) and not books.records(inside.key)
-        return clamped if paid else inside
+            return inside if all(all_ranges_known(select, books) for select in inside.selects) else clamped()
+        if fresh or books.records(inside.key):
+            return inside
+        other = clamped()
+        return other if self._is_paid(other, accuracy) else inside
 
     def _wanted(self, contribution: str | None) -> str | None:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""

@@ -359,10 +359,10 @@ def all_norms_known(select: PrivateSelect, books: Books, *, wider: bool = False)
 
 def all_ranges_known(select: PrivateSelect, books: Books) -> bool:
     """Return whether all bounds are known that are to be found inside those that are declared."""
-    inside = [i for i, one in enumerate(select.aggregates) if one.within is not None]
     if select.contribution.kind == "l2":
         return all_norms_known(select, books)
-    return all(i in known_ranges(select, books) for i in inside)
+    inside = {i for i, one in enumerate(select.aggregates) if one.within is not None}
+    return inside <= known_ranges(select, books).keys()
 
 
 def with_usual_norms(statement: Statement) -> Statement:

@@ -30,6 +30,7 @@ from dpnotebook.sql.aggregates.value_range import (
     Answer,
     located,
     range_edges,
+    reach,
     spanned,
     trimmed,
     wider,
@@ -84,12 +85,12 @@ class ValueHistogram:
             of = "squares" if function.squares else "sums" if function.adds else "means"
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         found, cut = _bounds(self, of, aggregate.integer and not function.centres, steps)
-        if aggregate.within is None:
+        if aggregate.within is None or of is None:
             return found, cut
         return self._inside(aggregate.within, found, cut, noise, of)
 
     def _inside(
-        self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
+        self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer
     ) -> tuple[Bounds, Taken]:
         """Return the part of bounds that is declared of a column, or all that is, where that is hardly worse.
 
@@ -99,7 +100,7 @@ class ValueHistogram:
         if found is None or low >= high:
             return within, Taken(0.0, 0.0)
         units = max(sum(self.counts) / self.parts, 1.0)
-        inside, whole = (noise / units * _reach(ends, of) for ends in ((low, high), within))
+        inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most) * CLOSER <= whole
         return ((low, high), cut) if better else (within, Taken(0.0, 0.0))
 
@@ -115,15 +116,6 @@ class ValueHistogram:
         between = None if told["between"] is None else (Fraction(told["between"][0]), Fraction(told["between"][1]))
         edges, counts = tuple(map(float, told["edges"])), tuple(map(int, told["counts"]))
         return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]))
-
-
-def _reach(bounds: Bounds, of: Answer | None) -> float:
-    """Return what noise on an answer is in proportion to: how far values between bounds are from 0, or the middle."""
-    low, high = map(float, bounds)
-    if of == "sums":
-        return max(-low, high, 0.0)
-    half = (high - low) / 2
-    return half**2 if of == "squares" else half
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.query.question import Question
+from dpnotebook.session.statements import Statements
 
 CITIES = [f"city {i}" for i in range(12)]
 GAUSSIAN, PURE = dpn.Budget(1.0, 1e-6), dpn.Budget(1.0)
@@ -242,3 +243,14 @@ def test_without_delta_the_card_says_how_fewer_rows_count(frame, what, same_nois
     for budget, most in ((GAUSSIAN, MANY), (PURE, FEW)):
         with closing(opened(frame, budget, most)) as session:
             assert "let fewer" not in str(by_city(session, what).plan)
+
+
+def test_what_is_planned_to_choose_a_way_is_not_planned_again(frame, monkeypatch):
+    """The plan that the choice looked at is that of the query."""
+    planned, plan = [], Statements.plan
+    monkeypatch.setattr(Statements, "plan", lambda *given: planned.append(1) or plan(*given))
+    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+        query = by_city(session, "COUNT(*)")
+        assert not is_planned(query)
+        assert query.plan is query.plan
+        assert len(planned) == 1

@@ -127,8 +127,7 @@ def trimmed(
     ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
     low, high = low[low < high], high[low < high]
-    half = np.maximum(np.maximum(-low, high), 0.0) if of == "sums" else (high - low) / 2
-    error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
+    error = noise / max(float(likely.sum()), 1.0) * reach(low, high, of)
     best = int(np.argmin(_bias(likely, ends, low, high, squares) ** 2 + error**2))
     cut = float(_bias(average, ends, low[best : best + 1], high[best : best + 1], squares)[0])
     most = _most(heavy, scale, edges, found, float(low[best]), float(high[best]), squares)
@@ -136,6 +135,23 @@ def trimmed(
     weights = likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most, answer)
+
+
+def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
+    """Return what noise on an answer is in proportion to: how far values between bounds are from 0, or the middle.
+
+    Parameters
+    ----------
+    low, high
+        The bounds, or several pairs of them.
+    of
+        As for `trimmed`.
+    """
+    least, most = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    if of == "sums":
+        return np.asarray(np.maximum(np.maximum(-least, most), 0.0))
+    half: Floats = (most - least) / 2
+    return np.asarray(half**2) if of == "squares" else half
 
 
 def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:
