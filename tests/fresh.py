@@ -100,10 +100,11 @@ class Fresh:
     def touring(self, *words, cwd, **changes):
         """Start `dpnotebook tour`, and yield it once it has said where it is."""
         out, err = cwd / "tour.out", cwd / "tour.err"
+        environ = self.environ | {"PYTHONFAULTHANDLER": "1"} | changes
         with out.open("w") as stdout, err.open("w") as stderr:
             command = [self.command, "tour", *words]
             process = subprocess.Popen(
-                command, cwd=cwd, env=self.environ | changes, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+                command, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
             )
         try:
             wait_until(lambda: process.poll() is not None or "Ctrl+C" in out.read_text())
@@ -136,9 +137,14 @@ class Tour:
         return found
 
     def stop(self):
-        """Press Ctrl+C, and return the exit status."""
+        """Press Ctrl+C, and return the exit status; where it does not end, say what it was at."""
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # faulthandler writes where every thread is
+            self.process.wait(30)
+            raise RuntimeError(self.err.read_text()) from None
 
 
 def build(folder):

@@ -1,5 +1,6 @@
 """`dpnotebook tour`, as somebody has it who installed the wheel and has nothing of this repository."""
 
+import asyncio
 import importlib.metadata
 import json
 import os
@@ -14,6 +15,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pexpect
@@ -251,6 +253,23 @@ def test_a_kernel_runs_the_installed_package_without_a_home(installed, tour):
         pass
     channel.close()
     assert found["content"].get("text", "").startswith(str(installed.folder))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_what_does_not_end_by_itself(monkeypatch, number):
+    monkeypatch.setattr(lab, "PATIENCE", 0.05)
+    loop, asked = asyncio.new_event_loop(), []
+    server = SimpleNamespace(io_loop=SimpleNamespace(asyncio_loop=loop), stop=lambda: asked.append(True))
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        lab.stop_by_signal(server)
+        loop.call_soon(os.kill, os.getpid(), number)
+        loop.run_forever()
+    finally:
+        loop.close()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert asked == [True]
 
 
 def test_only_what_a_person_needs_is_printed(tour):

