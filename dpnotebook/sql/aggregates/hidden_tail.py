@@ -120,7 +120,10 @@ def hidden_tail(
     behind = np.cumsum(noisy[first:end][::-1])[::-1]
     enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), max(LOUD * scale, FEWEST)))
     start = first + (int(enough[-1]) if enough.size else 0)
-    masses = _masses((edges[start:] - edges[start]) / (edges[end] - edges[start]))
+    while start > first and edges[end] <= edges[start]:  # no whole number is between these
+        start -= 1
+    width = float(edges[end] - edges[start]) or 1.0
+    masses = _masses((edges[start:] - edges[start]) / width)
     counts = noisy[start:]
     variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
     precisions = (masses**2 / variances).sum(axis=1)

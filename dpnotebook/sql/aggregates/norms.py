@@ -105,7 +105,7 @@ def _losses(
     counts: ArrayLike, scale: float, groups: int, whole: bool, usual: float
 ) -> tuple[Floats, Floats, Floats, Floats] | None:
     """Return norms to choose from, and what clipping to each takes away: to choose by, about and at most."""
-    if (found := norm_counts(counts, scale, whole, usual)) is None:
+    if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return None
     lost, about, at_most = (
         np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)
@@ -140,7 +140,9 @@ class NormCounts(NamedTuple):
     heavy: Floats
 
 
-def norm_counts(counts: ArrayLike, scale: float, whole: bool = False, usual: float = math.inf) -> NormCounts | None:
+def norm_counts(
+    counts: ArrayLike, scale: float, whole: bool = False, usual: float = math.inf, groups: float = math.inf
+) -> NormCounts | None:
     """Return how many units have which norm; see `norm_to_clip_at`. None where noise hides all."""
     noisy = np.asarray(counts, dtype=float)
     end = runs_end(noisy, scale)
@@ -149,13 +151,21 @@ def norm_counts(counts: ArrayLike, scale: float, whole: bool = False, usual: flo
     most = int(np.searchsorted(norm_edges(), usual * (1.0 - ABOVE)))
     last = min(end + BEHIND if end > most else min(most, end + BEHIND), noisy.size)
     norms, excess = _excess(last, whole)
-    edges = norm_edges()[: last + 1]
+    edges = _passed(norm_edges()[: last + 1], groups) if whole else norm_edges()[: last + 1]
     first = max(noisy.size - (runs_end(noisy[::-1], scale) or end), 0)
     tails = (
         hidden_tail(noisy[:last], scale, edges, min(first, end - 1), end, USUAL) if last > end else [np.zeros(0)] * 3
     )
     lengths = (edges[1:] - edges[:-1]) * STEPS / math.log(2)
     return NormCounts(norms, excess, lengths, noisy, *(np.concatenate([noisy[:end][:last], tail]) for tail in tails))
+
+
+def _passed(edges: Floats, groups: float) -> Floats:
+    """Return the longest norm of whole numbers that does not pass each edge: nobody is between two, as laws are.
+
+    Of one group that is a whole number, of several the root of one.
+    """
+    return np.floor(edges) if groups == 1 else np.sqrt(np.floor(edges**2))
 
 
 def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
