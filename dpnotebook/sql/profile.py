@@ -534,7 +534,7 @@ def _to_choose_by(
     function = function_of(aggregate.kind)
     if function.centres and aggregate.values is None and norms.values is None:
         return None
-    away, whole = AWAY if function.centres else 1.0, function.of in ("values", "units")
+    away, whole = AWAY if function.centres else 1.0, function.of != "numbers" or (function.adds and aggregate.integer)
     known = _most_usual(select, index, norms)
     return norms.counts, float(norms.scale), noise / away, norms.groups, whole, known
 

@@ -83,6 +83,24 @@ def test_the_norm_that_is_chosen_is_nearly_the_best_in_hindsight(kind, units):
     assert max(ratios) < 4
 
 
+@pytest.mark.parametrize(("share", "groups"), [(0.35, 1), (0.1, 1), (0.03, 1), (0.35, 6), (0.03, 6)])
+def test_rare_events_are_clipped_to_whole_numbers_and_what_that_takes_is_told(share, groups):
+    """Of 60,000 visits of 15,000 people, some of which end in an event: between one and two events nobody has any."""
+    random = np.random.default_rng(round(1_000 * share) + groups)
+    person = np.repeat(np.arange(15_000), random.poisson(4, 15_000))
+    events = np.zeros((15_000, groups))
+    np.add.at(events, (person, random.integers(groups, size=person.size)), random.random(person.size) < share)
+    norms = np.linalg.norm(events, axis=1)
+    exact, noise, scale, found = counted(norms[norms > 0]), 45.0, 135.0, []
+    best = min(error(events, norm, noise) for norm in np.sqrt(np.arange(1.0, norms.max() ** 2 + 1)))
+    for _ in range(15):
+        norm, told = norm_to_clip_at(exact + np.rint(random.normal(0, scale, exact.size)), scale, noise, groups, True)
+        found.append((error(events, float(norm), noise) / best, 2 * told.most - error(events, float(norm), 0.0)))
+    ratios, told = np.array(found).T
+    assert np.median(ratios) < 1.5
+    assert np.mean(told > 0) > 0.7  # the most that is told is at least half of what it takes, where noise hides it
+
+
 def test_units_with_one_row_are_counted_whole_and_for_no_more_noise():
     counts = counted(np.ones(5_000))
     norm, lost = norm_to_clip_at(counts, 10.0, 3.0, 4, whole=True)
