@@ -69,6 +69,7 @@ OF_TWO = """
     {a} + {b}; {a} - {b}; {a} * {b}; {a} / {b}; {a} % {b}; {a} = {b}; {a} < {b}; {a} || {b}; CONCAT({a}, {b});
     GREATEST({a}, {b}); LEAST({a}, {b}); COALESCE({a}, {b}); NULLIF({a}, {b}); CASE WHEN x = 1 THEN {a} ELSE {b} END;
     {a} AND {b}; {a} OR {b}; POWER({a}, {b}); LOG({a}, {b}); DATE_DIFF('day', {a}, {b}); DATE_DIFF('month', {a}, {b});
+    DATE_DIFF('second', {a}, {b});
     {a} IN ({b}, 5); {a} BETWEEN {b} AND 5; {a} IS NOT DISTINCT FROM {b}; CASE {a} WHEN {b} THEN 1 END;
     SAFE_DIVIDE({a}, {b}); ({a} + 1) * 2 - ({b} - 3) / ({a} - {b}); STARTS_WITH({a}, {b}); STRPOS({a}, {b})
 """
@@ -157,6 +158,8 @@ def test_the_plain_expressions_do_fail_on_these_rows():
             DATE_TRUNC('month', ts); DATE_TRUNC('year', ts); d + INTERVAL 40 DAY; ts - INTERVAL 3 MONTH; DATE(ts);
             DATE_DIFF('day', d, DATE '2024-03-01'); DATE_DIFF('month', d, DATE '2024-03-01');
             DATE_DIFF('quarter', d, DATE '2024-03-01'); DATE_DIFF('year', d, DATE '2024-03-01'); d - DATE '2020-01-01';
+            DATE_DIFF('hour', ts, TIMESTAMP '2021-05-06 07:08:09'); DATE_DIFF('minute', ts, d);
+            DATE_DIFF('hour', ts, d); DATE_DIFF('second', TIMESTAMP '2021-05-06 07:08:09', ts); ts::DATE - d;
             CAST(x AS DOUBLE); CAST(f AS BIGINT); CAST(x AS VARCHAR); CAST(ts AS DATE); CAST(dc AS DECIMAL(10, 1));
             x IS DISTINCT FROM 7; x IS NULL; EXTRACT(YEAR FROM d) % 10; YEAR(d) * 100 + MONTH(d)
             """
@@ -173,6 +176,26 @@ def test_ordinary_values_are_what_the_plain_expression_gives(expression):
             assert str(other).removesuffix(" 00:00:00") == str(one).removesuffix(" 00:00:00")
         else:
             assert float(other) == pytest.approx(float(one), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("expression", "exact"),
+    [
+        ("ts - TIMESTAMP '2021-05-06 07:08:09'", "EPOCH(ts - TIMESTAMP '2021-05-06 07:08:09') / 86400"),
+        ("ts - d", "EPOCH(ts - d::TIMESTAMP) / 86400"),
+        ("d - ts", "EPOCH(d::TIMESTAMP - ts) / 86400"),
+        ("EXTRACT(EPOCH FROM ts - d) / 60", "EPOCH(ts - d::TIMESTAMP) / 60"),
+        ("EPOCH(d - ts)", "EPOCH(d::TIMESTAMP - ts)"),
+        ("ts - d < INTERVAL 36 HOUR", "ts - d::TIMESTAMP < INTERVAL 36 HOUR"),
+        ("INTERVAL '2' WEEKS >= (d - ts)", "INTERVAL 2 WEEK >= d::TIMESTAMP - ts"),
+        ("ts - d BETWEEN INTERVAL -3 DAY AND INTERVAL 90 MINUTE", "EPOCH(ts - d::TIMESTAMP) BETWEEN -259200 AND 5400"),
+    ],
+)
+def test_lengths_of_time_are_days_and_parts_of_them(expression, exact):
+    connection = database(ORDINARY)
+    made = total(expression).sql("duckdb")
+    (wanted,), (found,) = evaluate(connection, [exact]), evaluate(connection, [made])
+    assert list(map(float, found)) == pytest.approx(list(map(float, wanted)), abs=1e-9)
 
 
 @pytest.mark.parametrize(

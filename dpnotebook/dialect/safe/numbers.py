@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of
-from dpnotebook.dialect.safe.times import days, later
+from dpnotebook.dialect.safe.times import between_times, later
 from dpnotebook.dialect.safe.typed import cast, double, not_nan, number
 
 LARGEST_SQUARED = "1e100"  # what is squared and added up is left out beyond this
@@ -18,7 +18,7 @@ def arithmetic(node: exp.Expr) -> exp.Expr:
             return later(node, other, interval)
     kinds = {kind_of(node.this), kind_of(node.expression)}
     if isinstance(node, exp.Sub) and kinds == {"time"}:
-        return days(node.this, node.expression)
+        return between_times(node.this, node.expression)
     if _is_small(node.this) and _is_small(node.expression):
         return node
     above = node.parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 
 from sqlglot import exp
 
@@ -14,6 +15,7 @@ from dpnotebook.dialect.safe.typed import (
     Misfit,
     between,
     cast,
+    double,
     is_literal_time,
     literal_time,
     read_time,
@@ -21,6 +23,8 @@ from dpnotebook.dialect.safe.typed import (
 )
 
 DAYS = {"YEAR": 366, "MONTH": 31, "WEEK": 7}  # at most
+CLOCK = {"HOUR": 24, "MINUTE": 60, "SECOND": 60}  # how many there are in one of what is before it
+A_DAY = 86_400  # seconds
 PARTS_OF_TIME = {"DAYOFYEAR": "DOY", "ISOWEEK": "WEEK"}
 
 
@@ -64,11 +68,43 @@ def days(later: exp.Expr, earlier: exp.Expr) -> exp.Expr:
     return with_kind(made, "integer")
 
 
+def on_the_clock(later: exp.Expr, earlier: exp.Expr, unit: str) -> exp.Expr:
+    """Return how many times the hour, the minute or the second changes from one time to a later one."""
+    made: exp.Expr = days(later.copy(), earlier.copy())
+    for part, times in itertools.islice(CLOCK.items(), list(CLOCK).index(unit) + 1):
+        whole = exp.Mul(this=made, expression=exp.Literal.number(times))
+        ends = [exp.Floor(this=_extracted(part, time(side.copy()))) for side in (later, earlier)]
+        added = exp.Add(this=whole, expression=cast(ends[0], "BIGINT"))
+        made = exp.Paren(this=exp.Sub(this=added, expression=cast(ends[1], "BIGINT")))
+    return with_kind(made, "integer")
+
+
+def between_times(later: exp.Expr, earlier: exp.Expr) -> exp.Expr:
+    """Return the days from one time to a later one, and parts of a day to the second; whole days between two dates."""
+    if _is_day(later) and _is_day(earlier):
+        return days(later, earlier)
+    seconds = on_the_clock(later, earlier, "SECOND")
+    return double(exp.Div(this=seconds, expression=cast(exp.Literal.number(A_DAY), "DOUBLE"), typed=True, safe=False))
+
+
+def is_length_of_time(node: exp.Expr) -> bool:
+    """Return whether an expression, whose columns have their kinds noted, is how long it is between two times."""
+    if not isinstance(node, exp.Sub) or any(kind_of(side) != "time" for side in (node.this, node.expression)):
+        return False
+    return not (_is_day(node.this) and _is_day(node.expression))
+
+
+def _is_day(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Date) or (isinstance(node, exp.Cast) and node.is_type("date"))
+
+
 def difference(node: exp.Expr) -> exp.Expr:
-    """Return the whole days, months, quarters or years from one date to another one."""
+    """Return the whole days, months, quarters or years from one date to another one, or hours, minutes or seconds."""
     unit = node.args["unit"].name.upper() if node.args.get("unit") is not None else "DAY"
     if unit == "DAY":
         return days(node.this, node.expression)
+    if unit in CLOCK:
+        return on_the_clock(node.this, node.expression, unit)
     parts = {"YEAR": (("YEAR", 1),), "QUARTER": (("YEAR", 4), ("QUARTER", 1)), "MONTH": (("YEAR", 12), ("MONTH", 1))}
     ends = []
     for side in (node.this, node.expression):
@@ -96,7 +132,7 @@ def extract(node: exp.Expr) -> exp.Expr:
 
 def _extracted(part: str, node: exp.Expr) -> exp.Expr:
     """Return a part of a time."""
-    if part in ("HOUR", "MINUTE"):  # which a date does not have everywhere
+    if part in CLOCK:  # which a date does not have everywhere
         node = with_kind(cast(node, "TIMESTAMP"), "time")
     return with_kind(exp.Extract(this=exp.Var(this=part), expression=node), "integer")
 

@@ -33,7 +33,7 @@ from dpnotebook.sql.ownership.date_spans import truncation
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.marking import CONDITIONS
-from dpnotebook.sql.parse.spellings import groups_by_all
+from dpnotebook.sql.parse.spellings import says_all
 from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Statement
 
@@ -85,7 +85,7 @@ def linear_question(
     spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
     if spans and any(key.levels is None for key in statement.selects[0].keys):
         return None  # what a name means that is both an alias and a column was decided when the statement was read
-    if not (any(token.text.upper() in REWRITTEN for token in surface.tokens) or groups_by_all(surface.tokens)):
+    if not (any(token.text.upper() in REWRITTEN for token in surface.tokens) or says_all(surface.tokens)):
         check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
     return question
 

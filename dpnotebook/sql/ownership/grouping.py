@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.dialect.safe.times import is_length_of_time
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.date_spans import part_of_times, truncation
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, words_of
@@ -160,6 +161,11 @@ def _key(
         raise text.error("group by columns, or by their places in the list", written)
     column = column_of(node, scope, text)
     resolved = resolve(node, scope, environment, reader)
+    if is_length_of_time(resolved):
+        raise text.error(
+            "this is a length of time to the second, which hardly two rows share; group by DATE_DIFF('day', from, to)",
+            written,
+        )
     if place is None:
         place = _selected(node, resolved, select, scope, environment, reader)
         name = select.expressions[place].alias or None if place is not None else None

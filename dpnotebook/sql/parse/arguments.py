@@ -19,7 +19,7 @@ PARTS: tuple[str, ...] = (
     *("DAYOFYEAR", "DOY", "DAYOFWEEK", "DOW", "ISODOW", "DATE"),
 )
 PERIODS = ("YEAR", "QUARTER", "MONTH", "WEEK", "ISOWEEK", "DAY", "HOUR", "MINUTE")
-DIFFERENCES = ("YEAR", "QUARTER", "MONTH", "DAY")
+DIFFERENCES = ("YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 STEPS = ("YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -131,7 +131,11 @@ def _unit(*units: str) -> Callable[[exp.Expr, Text], None]:
 
 def _interval(node: exp.Expr, text: Text) -> None:
     if not isinstance(node.parent, exp.Add | exp.Sub | exp.DateAdd | exp.DateSub):
-        raise text.error("an interval is added to a date: column + INTERVAL 7 DAY; days between are DATE_DIFF", node)
+        raise text.error(
+            "an interval is added to a date, column + INTERVAL 7 DAY, or compared with a length of time, left - came < "
+            "INTERVAL 36 HOUR, in days, hours, minutes or seconds",
+            node,
+        )
     _check_step(node.this, node.args.get("unit"), node, text)
 
 

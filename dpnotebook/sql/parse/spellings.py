@@ -1,6 +1,7 @@
 """What can be written in several ways, written in the one that the rest of the package reads.
 
-`DAYOFWEEK(day)` is EXTRACT(DAYOFWEEK FROM day), and `GROUP BY ALL` groups by what stands in the list beside aggregates.
+`DAYOFWEEK(day)` is EXTRACT(DAYOFWEEK FROM day), `GROUP BY ALL` groups by what stands in the list beside aggregates, and
+`ORDER BY ALL` orders by all of it.
 Names of days and months, and times that are written out by a format, are put together of the parts of times: no engine
 is asked for them, which write them in the language that it was set up for.
 """
@@ -41,7 +42,7 @@ PLACE = ("line", "col", "start", "end")
 
 
 def in_usual_words(tree: exp.Expr, text: Text) -> exp.Expr:
-    """Return a tree with EXTRACT for the functions of DuckDB that take parts of times, and GROUP BY ALL written out."""
+    """Return a tree with EXTRACT for the functions of DuckDB that take parts of times, and ALL written out."""
     for group in list(tree.find_all(exp.Group)):
         if group.args.get("all") is True and not group.expressions and isinstance(group.parent, exp.Select):
             group.set("all", None)
@@ -51,6 +52,11 @@ def in_usual_words(tree: exp.Expr, text: Text) -> exp.Expr:
                 group.set("expressions", keys)
             else:
                 group.pop()
+    for order in list(tree.find_all(exp.Order)):
+        if _is_by_all(order) and isinstance(order.parent, exp.Select):
+            (by,), places = order.expressions, range(1, len(order.parent.expressions) + 1)
+            made = [exp.Ordered(**(by.args | {"this": exp.Literal.number(place)})) for place in places]
+            order.set("expressions", made)
     if text.dialect != "duckdb":  # elsewhere days and weeks are numbered otherwise
         return tree
     for node in list(tree.find_all(exp.Anonymous, *PARTS_BY_NODE)):
@@ -62,13 +68,16 @@ def in_usual_words(tree: exp.Expr, text: Text) -> exp.Expr:
             elif name in NAMED_PARTS and len(arguments) == 2 and arguments[0].is_string:
                 part, of = arguments[0].name.upper(), arguments[1]
         if part is not None:
-            _put(exp.Extract(this=exp.Var(this=part), expression=of), node)
+            put(exp.Extract(this=exp.Var(this=part), expression=of), node)
     return tree
 
 
-def groups_by_all(tokens: Tokens) -> bool:
-    """Return whether GROUP BY ALL is written somewhere."""
-    return any(is_bare(token, "GROUP BY") and is_bare(after, "ALL") for token, after in pairwise(tokens))
+def says_all(tokens: Tokens) -> bool:
+    """Return whether GROUP BY ALL or ORDER BY ALL is written somewhere."""
+    return any(
+        (is_bare(token, "GROUP BY") or is_bare(token, "ORDER BY")) and is_bare(after, "ALL")
+        for token, after in pairwise(tokens)
+    )
 
 
 def without_names_of_days(tree: exp.Expr) -> exp.Expr:
@@ -78,10 +87,15 @@ def without_names_of_days(tree: exp.Expr) -> exp.Expr:
             whole, *others = (_piece(piece, node.this) for piece in pieces_of(node.args["format"].name))
             for piece in others:
                 whole = exp.DPipe(this=whole, expression=piece, safe=True)
-            _put(exp.Paren(this=whole), node)
+            put(exp.Paren(this=whole), node)
         else:
-            _put(_written("A" if isinstance(node, exp.Dayname) else "B", node.this), node)
+            put(_written("A" if isinstance(node, exp.Dayname) else "B", node.this), node)
     return tree
+
+
+def _is_by_all(order: exp.Order) -> bool:
+    by = order.expressions
+    return len(by) == 1 and isinstance(by[0].this, exp.Var) and by[0].this.name.upper() == "ALL"
 
 
 def _has_call(item: exp.Expr) -> bool:
@@ -117,7 +131,7 @@ def _written(code: str, of: exp.Expr) -> exp.Expr:
     return exp.Case(this=number, ifs=branches)
 
 
-def _put(made: exp.Expr, node: exp.Expr) -> None:
+def put(made: exp.Expr, node: exp.Expr) -> None:
     """Put a node where another one is, and say that it was read from the same words."""
     made.meta.update({key: node.meta[key] for key in PLACE if key in node.meta})
     node.replace(made)

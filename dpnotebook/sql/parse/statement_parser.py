@@ -25,6 +25,7 @@ from dpnotebook.sql.aggregates.catalogue import PRIVATE
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.clause import Clause
 from dpnotebook.sql.parse.functions import check_nodes
+from dpnotebook.sql.parse.lengths_of_time import in_days
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
 from dpnotebook.sql.parse.spellings import in_usual_words, without_names_of_days
@@ -95,7 +96,7 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         check_written(body, text)
         bound = bind(body, parameters, text)
         tokens = marking.mark(bound)
-        tree = in_usual_words(marking.attach(_parse(tokens, text)), text)
+        tree = in_days(in_usual_words(marking.attach(_parse(tokens, text)), text))
         check_nodes(tree, text)
         check_read(tree, tokens, text)
         check_frames(bound, text)
