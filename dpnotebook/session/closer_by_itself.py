@@ -27,6 +27,7 @@ CLOSER = 2.0  # so many times closer an answer must be to be worth what it does 
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
 SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
 ADDED = {"count", "sum"}
+MANY = 1e9  # rows of a group, beside which noise on their number is nothing
 FEWER_ROWS = 8  # of a unit, as an example
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
@@ -77,7 +78,9 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
     """Return whether a statement measured by itself is much closer than the planner's answer, or much cheaper.
 
     It is judged by plans alone, so that no data is read. While nobody knows how many rows units have, a count is judged
-    by its error where they have many, what depends on values by the middle.
+    by its error where they have many, what depends on values by the middle. An epsilon is no price that is to be
+    saved: what is known answers for nothing where it is about as good as that epsilon would make the answer, and not
+    where it is an answer of the planner's that measured by itself would be much closer.
 
     Parameters
     ----------
@@ -89,17 +92,31 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
     except DPError:  # such as of a mean of nobody knows how many rows, where an error is asked for
         return by_itself.accuracy.epsilon is None and _can_be_planned(by_itself)
     try:
-        if known.free:
+        if known.free and by_itself.accuracy.epsilon is None:
             return False
         alone = by_itself.plan
+        if alone.free and not known.free:
+            return True  # it was paid for
+        if by_itself.accuracy.epsilon is None:
+            return alone.cost.epsilon * CLOSER <= known.cost.epsilon
+        expected, times = _half_widths(alone), 1.0 if alone.free else CLOSER
+        if known.reused and not alone.free:
+            expected = _beside_what_is_known(by_itself, planned, middle=known.free)
     except DPError:
         return False  # it is told where the question is asked
-    if alone.free:
-        return True  # it was paid for
-    if by_itself.accuracy.epsilon is None:
-        return alone.cost.epsilon * CLOSER <= known.cost.epsilon
-    errors = zip(_half_widths(alone), _half_widths(known), strict=False)
-    return all(one * CLOSER <= other for one, other in errors)
+    return all(one * times <= other for one, other in zip(expected, _half_widths(known), strict=False))
+
+
+def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> list[float]:
+    """Return the expected half-widths of a statement by itself, where releases are part of the planner's answer.
+
+    They tell the planner how many rows means are of, which the statement may not know. Of very many rows both err in
+    proportion to their noise.
+    """
+    anew = replace(planned, fresh=True)
+    one = _half_widths(by_itself.assuming(rows=MANY).plan, middle)
+    of_many, of_known = (_half_widths(query.plan) for query in (anew.assuming(rows=MANY), anew))
+    return [width * own / many for width, own, many in zip(one, of_known, of_many, strict=True)]
 
 
 def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
@@ -200,9 +217,12 @@ def _has_groups_of_sql(question: Question, table: TableSchema) -> bool:
     return not any(isinstance(table.domain[key], Bins) for key in question.keys)
 
 
-def _half_widths(plan: Plan) -> list[float]:
-    """Return the expected half-width of every aggregate; infinite where it is not known."""
-    return [_half_width(part) for part in plan.parts] if plan.parts else [plan.error]
+def _half_widths(plan: Plan, middle: bool = False) -> list[float]:
+    """Return the expected half-width of every aggregate; infinite where it is not known.
+
+    Of those that depend on the rows of units it is the middle, or for counts where they have many, unless asked for it.
+    """
+    return [_half_width(part, middle) for part in plan.parts] if plan.parts else [plan.error]
 
 
 def _can_be_planned(query: Query) -> bool:
@@ -213,9 +233,9 @@ def _can_be_planned(query: Query) -> bool:
         return False
 
 
-def _half_width(part: PlannedMeasure) -> float:
+def _half_width(part: PlannedMeasure, middle: bool) -> float:
     if part.between is not None and part.between[0] == part.between[1]:
         return part.between[1] / CLOSER_INSIDE
     if part.between is not None:  # values are mostly well inside their bounds, and means are clipped to fewer rows
-        return math.sqrt(math.prod(part.between)) if part.may_be_less else part.between[1]
+        return math.sqrt(math.prod(part.between)) if part.may_be_less or middle else part.between[1]
     return math.inf if math.isnan(part.half_width) else part.half_width

@@ -80,10 +80,13 @@ def test_where_units_have_few_rows_the_planner_answers(frame, budget, what):
 
 
 def test_what_is_known_stays_free(frame):
-    """A table of counts that `df.dp` has bought answers the statement, and nothing is paid for it again."""
-    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+    """A table of counts that `df.dp` has bought answers the statement, and nothing is paid for it again.
+
+    So it does at an epsilon by which the statement itself would not tell them much more closely.
+    """
+    with closing(opened(frame, dpn.Budget(40.0, 1e-6), MANY)) as session:
         assert not is_planned(by_city(session, "COUNT(*)"))
-        session.table("visits").groupby("city").count(epsilon=0.5).run()
+        session.table("visits").groupby("city").count(epsilon=10.0).run()
         again = by_city(session, "COUNT(*)")
         assert is_planned(again)
         assert again.plan.free
@@ -92,10 +95,10 @@ def test_what_is_known_stays_free(frame):
 
 def test_a_kept_query_is_answered_by_what_was_bought_meanwhile(frame):
     """A query that was written, and looked at, before `df.dp` bought its answer costs what it costs written now."""
-    with closing(opened(frame, GAUSSIAN, MANY)) as session:
+    with closing(opened(frame, dpn.Budget(40.0, 1e-6), MANY)) as session:
         kept, other = by_city(session, "COUNT(*)"), by_city(session, "AVG(cost)")
         assert not kept.plan.free
-        session.table("visits").groupby("city").count(epsilon=0.5).run()
+        session.table("visits").groupby("city").count(epsilon=10.0).run()
         assert kept.plan.free
         assert kept.plan is kept.plan
         assert kept.plan.cost == by_city(session, "COUNT(*)").plan.cost
@@ -254,3 +257,29 @@ def test_what_is_planned_to_choose_a_way_is_not_planned_again(frame, monkeypatch
         assert not is_planned(query)
         assert query.plan is query.plan
         assert len(planned) == 1
+
+
+@pytest.mark.parametrize(("what", "verb"), [("COUNT(*)", "count"), ("SUM(cost)", "sum"), ("AVG(cost)", "mean")])
+def test_what_the_planner_measured_for_many_rows_is_no_answer_to_the_same_epsilon(frame, what, verb, same_noise):
+    """It would cost nothing, and be as far off as before: by that epsilon the statement by itself is much closer."""
+    with closing(opened(frame, dpn.Budget(30.0, 1e-6), MANY)) as session:
+        asked = getattr(session.table("visits").groupby("city"), verb)
+        columns = [] if verb == "count" else ["cost"]
+        query = asked(*columns, epsilon=0.3)
+        far, first = query.plan.error, query.run()
+        plan = by_city(session, what).plan
+        assert plan.cost.units > 0
+        second = by_city(session, what).run().frame
+        assert second.x_std_error.median() * 2 < first.frame.iloc[:, 2].median()
+        again = by_city(session, what)
+        assert again.plan.free
+        assert again.run().frame.x_std_error.to_list() == second.x_std_error.to_list()
+        assert by_city(session, what, epsilon=None, error=far * 1.5).plan.free  # an error is kept by either
+
+
+@pytest.mark.parametrize(("what", "verb"), [("COUNT(*)", "count"), ("AVG(cost)", "mean")])
+def test_what_the_planner_measured_much_more_closely_is_free(frame, what, verb):
+    with closing(opened(frame, dpn.Budget(60.0, 1e-6), MANY)) as session:
+        columns = [] if verb == "count" else ["cost"]
+        getattr(session.table("visits").groupby("city"), verb)(*columns, epsilon=30.0).run()
+        assert by_city(session, what, epsilon=0.03).plan.free
