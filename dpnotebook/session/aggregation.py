@@ -108,8 +108,11 @@ def stated(pairs: Pairs) -> bool:
     return any(function in OF_A_COLUMN for _, function in pairs)
 
 
-def described(columns: Any, domain: Domain, known: Callable[[Any], str]) -> Pairs:
-    """Return what `describe` asks of columns: of every Range and Bins, unless they are named; else as `aggregated`."""
+def described(columns: Any, domain: Domain, known: Callable[[Any], str], declared: bool = True) -> Pairs:
+    """Return what `describe` asks of columns: of every Range and Bins, unless they are named; else as `aggregated`.
+
+    Where bounds are found privately columns need not be `declared`.
+    """
     listed: list[Any] = list(columns) if isinstance(columns, (list, tuple)) else [columns]
     if columns is None:
         listed = [name for name, attribute in domain.items() if attribute.bounds is not None]
@@ -117,7 +120,7 @@ def described(columns: Any, domain: Domain, known: Callable[[Any], str]) -> Pair
     if not names or len(set(names)) < len(names):
         raise DomainError("describe() takes columns declared as Range or Bins, each once; value_counts() takes others")
     for name in names:
-        if domain[name].bounds is None:
+        if (declared or name in domain) and domain[name].bounds is None:
             raise DomainError(
                 f"{shorten(name)} is declared as {shorten(domain[name])}: quartiles need a Range or Bins; "
                 f"value_counts({shorten(name)}) says how often each level is"

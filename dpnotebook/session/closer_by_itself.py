@@ -8,7 +8,7 @@ answer does not depend on how many there are; but it tells later questions littl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpnotebook.privacy.laws import Law
     from dpnotebook.query.question import Accuracy, Question
     from dpnotebook.session.query import Query
+    from dpnotebook.session.released_span import ReleasedSpan
 
 CLOSER = 2.0  # so many times closer an answer must be to be worth what it does not do for later ones
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
@@ -30,6 +31,7 @@ ADDED = {"count", "sum"}
 MANY = 1e9  # rows of a group, beside which noise on their number is nothing
 FEWER_ROWS = 8  # of a unit, as an example
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
+MUCH_WIDER = 5.0  # times where most values lie, from which on it is worth to say that something is declared wide
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
 
 
@@ -161,15 +163,19 @@ def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> 
     )
 
 
-def closer_inside(question: Question, table: TableSchema, error: float) -> str:
+def closer_inside(
+    question: Question, table: TableSchema, errors: Mapping[str, float], span: Callable[[str], ReleasedSpan | None]
+) -> str:
     """Return that bounds which are found privately make a sum or a mean of an amount closer; empty where they may not.
 
     Parameters
     ----------
     question, table
         What is asked, and what is public about its table.
-    error
-        Half-width of its intervals: a mean whose noise is nothing beside what values lie between is left alone.
+    errors
+        Half-widths of intervals by measure: a mean whose noise is nothing beside what values lie between is left alone.
+    span
+        Gives between which values most of a column lie, where a release tells.
     """
     for measure in question.measures:
         attribute = None if measure.column is None else table.domain[measure.column]
@@ -179,16 +185,28 @@ def closer_inside(question: Question, table: TableSchema, error: float) -> str:
         given = measure.summand
         if (float(given.low), float(given.high)) != (low, high):
             continue  # narrower ones were given
-        if measure.kind == "mean" and error < LITTLE * (high - low):
+        told = span(str(measure.column))
+        wider = 0.0 if told is None else told.times_wider(low, high, measure.kind)
+        if told is not None and wider < MUCH_WIDER:
+            continue  # there are none that are much closer
+        width = high - low if told is None else told.high - told.low
+        if measure.kind == "mean" and errors[measure.name] < LITTLE * width:
             continue
-        said = f"{low:,} to {high:,} {attribute.unit or ''}".rstrip()
-        found = ", or bounds='auto' (%%dpsql --bounds auto), which finds them privately with a tenth of the price"
-        if not _has_groups_of_sql(question, table):
-            found = ""
-        return (
-            f"noise is for values of {measure.column} anywhere from {said}. If most lie well inside, narrower bounds "
-            f"make it smaller in proportion: bounds=(low, high) if you know them{found}"
-        )
+        unit = f" {attribute.unit}" if attribute.unit else ""
+        said = f"noise is for values of {measure.column} anywhere from {low:,} to {high:,}{unit}. "
+        ways = ["bounds=(low, high) if you know them"]
+        if told is not None:
+            said += (
+                f"Release #{told.release} has {told.share} of 100 rows between {told.low:,.6g} and {told.high:,.6g}: "
+                f"narrower bounds make noise up to {wider:,.0f} times smaller, and clamp what lies beyond: "
+            )
+            ways = [f"bounds=({told.low:.15g}, {told.high:.15g})"]
+        else:
+            said += "If most lie well inside, narrower bounds make it smaller in proportion: "
+        ways = ways if len(question.measures) == 1 else []
+        if _has_groups_of_sql(question, table):
+            ways += ["bounds='auto' (%%dpsql --bounds auto), which finds them privately with a tenth of the price"]
+        return said + ", or ".join(ways) if ways else ""
     return ""
 
 

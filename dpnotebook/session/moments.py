@@ -21,6 +21,7 @@ from dpnotebook.query.question import Question
 from dpnotebook.session.condition_sql import condition_sql, name_sql
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
+from dpnotebook.sql.ownership.reader import ValueBounds
 
 UTC = (None, "UTC")  # the time zones whose days are those of SQL
 OF_A_COLUMN = {  # functions of `agg` that are none of the planner, and what SQL calls them
@@ -30,6 +31,7 @@ OF_A_COLUMN = {  # functions of `agg` that are none of the planner, and what SQL
     "max": "MAX",
     "sem": "STDDEV({0}) / SQRT(COUNT({0}))",
 }
+AS_IN_SQL = "is measured as in SQL, which has no"
 PLURAL = {"text": "texts", "time": "times", "date": "dates"}
 BESIDE = {"count": "COUNT", "sum": "SUM", "mean": "AVG", "median": "MEDIAN"}
 
@@ -48,6 +50,7 @@ class StatementVerbs:
         column: str,
         *,
         ddof: int = 1,
+        bounds: ValueBounds | None = None,
         where: str | None = None,
         epsilon: float | None = None,
         error: float | None = None,
@@ -65,6 +68,9 @@ class StatementVerbs:
             A column of numbers, declared or not.
         ddof
             1 divides by one less than the number of values, as pandas does; 0 by their number.
+        bounds
+            "auto": values are clamped to bounds that are found privately, with a tenth of the price, inside those that
+            are declared; of amounts, which are often declared wide, that is done unasked. "declared": to these.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, fresh
@@ -89,13 +95,14 @@ class StatementVerbs:
         1   M   28.9
         """
         name = ("STDDEV_POP", "STDDEV")[_degrees(ddof)]
-        return self._of("std", name, (column,), where, epsilon, error, variance, confidence, fresh)
+        return self._of("std", name, (column,), where, epsilon, error, variance, confidence, fresh, bounds)
 
     def var(
         self,
         column: str,
         *,
         ddof: int = 1,
+        bounds: ValueBounds | None = None,
         where: str | None = None,
         epsilon: float | None = None,
         error: float | None = None,
@@ -113,12 +120,13 @@ class StatementVerbs:
         833.3
         """
         name = ("VAR_POP", "VAR_SAMP")[_degrees(ddof)]
-        return self._of("var", name, (column,), where, epsilon, error, variance, confidence, fresh)
+        return self._of("var", name, (column,), where, epsilon, error, variance, confidence, fresh, bounds)
 
     def sem(
         self,
         column: str,
         *,
+        bounds: ValueBounds | None = None,
         where: str | None = None,
         epsilon: float | None = None,
         error: float | None = None,
@@ -145,7 +153,8 @@ class StatementVerbs:
                 "sem is worked out from a spread and a number, for which no error can be asked: give it epsilon=0.1, "
                 "and read the error on its card"
             )
-        return self._of("sem", OF_A_COLUMN["sem"], (column,), where, epsilon, error, variance, confidence, fresh)
+        call = OF_A_COLUMN["sem"]
+        return self._of("sem", call, (column,), where, epsilon, error, variance, confidence, fresh, bounds)
 
     def corr(
         self,
@@ -298,14 +307,16 @@ class StatementVerbs:
         variance: float | None,
         confidence: float,
         fresh: bool,
+        bounds: ValueBounds | None = None,
     ) -> Query:
         """Return the query of a statement with one function of one or two columns."""
+        checked_bounds(bounds)
         names = columns if verb == "nunique" else tuple(self._numbers(verb, column) for column in columns)
         if len(set(names)) < len(names):
             raise DomainError(f"{verb} is of two columns; of one and the same it is {'1' if verb == 'corr' else 'var'}")
         call = _call(function, f"{'DISTINCT ' * (verb == 'nunique')}{', '.join(map(name_sql, names))}")
         given = {"epsilon": epsilon, "error": error, "variance": variance}
-        return self._stated({self._named(verb): call}, where, given, confidence, fresh)
+        return self._stated({self._named(verb): call}, where, given, confidence, fresh, bounds)
 
     def _inside(
         self,
@@ -319,9 +330,9 @@ class StatementVerbs:
         fresh: bool,
     ) -> Query:
         """Return the query of a statement for a sum or a mean whose bounds are found inside those that are declared."""
-        if granularity is not None or objective is not None:
-            told = "granularity" if granularity is not None else "objective"
-            raise DomainError(f"with bounds='auto' {verb} is measured as in SQL, which has no {told}=: leave it out")
+        if granularity is not None:
+            raise DomainError(f"with bounds='auto' {verb} {AS_IN_SQL} granularity=: leave it out")
+        refuse_objective(objective, verb)
         call = _call(BESIDE[verb], name_sql(self._numbers(verb, column)))
         return self._stated({self._named(verb): call}, where, given, confidence, fresh, bounds="auto")
 
@@ -333,8 +344,9 @@ class StatementVerbs:
         given: Mapping[str, float | str | None],
         confidence: float,
         fresh: bool,
+        bounds: ValueBounds | None = None,
     ) -> Query:
-        """Return the query of a statement with all functions that `agg` was asked for, of which one is SQL's."""
+        """Return the query of a statement with all functions that `agg` was asked for."""
         calls: dict[str, str] = {}
         for i, (column, function) in enumerate(pairs):
             answer = named[i] if named else function if column is None else f"{column}_{function}"
@@ -347,7 +359,7 @@ class StatementVerbs:
             else:
                 call = _call((OF_A_COLUMN | BESIDE)[function], name)
             calls[answer] = call
-        return self._stated(calls, where, given, confidence, fresh)
+        return self._stated(calls, where, given, confidence, fresh, bounds)
 
     def _stated(
         self,
@@ -356,7 +368,7 @@ class StatementVerbs:
         given: Mapping[str, float | str | None],
         confidence: float,
         fresh: bool,
-        bounds: Literal["auto"] | None = None,
+        bounds: ValueBounds | None = None,
     ) -> Query:
         """Return the query of a statement that selects the keys and some aggregates, each under a name."""
         if not isinstance(fresh, bool):
@@ -476,6 +488,24 @@ def with_days(release: Release, keys: Sequence[str]) -> Release:
 def _call(function: str, of: str) -> str:
     """Return the SQL of a function of columns, or of what is written with several functions of one."""
     return function.format(of) if "{0}" in function else f"{function}({of})"
+
+
+def checked_bounds(bounds: Any) -> ValueBounds | None:
+    """Return what values are clamped to, or raise DomainError: bounds of one's own are those of a sum or of a mean."""
+    if bounds is None or (isinstance(bounds, str) and bounds in ("auto", "declared")):
+        return bounds  # type: ignore[return-value]
+    raise DomainError(
+        f"bounds= is 'auto', 'declared' or left out here, not {shorten(bounds)}: bounds of one's own are given to "
+        "sum(), mean(), or in SQL"
+    )
+
+
+def refuse_objective(objective: str | None, verb: str) -> None:
+    """Raise DomainError for an objective of what SQL measures: of a verb with bounds="auto", or of SQL's functions."""
+    if objective is not None and verb:
+        raise DomainError(f"with bounds='auto' {verb} {AS_IN_SQL} objective=: leave it out")
+    if objective is not None:
+        raise AccuracyError("objective= is for what the planner measures, and std, var, sem, min and max are SQL's")
 
 
 def _degrees(ddof: object) -> Literal[0, 1]:

@@ -27,12 +27,13 @@ from dpnotebook.planner.prepaid import PrepaidStep, prepaid_plan
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, parts_read
+from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Noise, draw_integers
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
-from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
 from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
 from dpnotebook.session.domains import extended_words
@@ -40,6 +41,7 @@ from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
+from dpnotebook.session.released_span import ReleasedSpan, released_span
 from dpnotebook.session.room import check_room
 from dpnotebook.session.small_groups import without_small_groups
 from dpnotebook.session.tables import release_by_table, with_tables
@@ -97,6 +99,7 @@ class Questions:
         self.redraw: Redraw = redraw_noise
         self.minimum: int | None = None  # the smallest noisy count of a group that is shown
         self._table, self._worked_out = table, worked_out
+        self._spans: dict[int, ReleasedSpan | None] = {}  # of histograms that were released, by their number
 
     def check(self, question: Question) -> None:
         """Make sure that a question is about the domain that its table has, here and elsewhere, and about its rows.
@@ -139,13 +142,28 @@ class Questions:
         else:
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
             steps = (LINEAR, *steps)
+        errors = dict.fromkeys((measure.name for measure in query.question.measures), plan.error)
+        errors |= {part.name: part.half_width for part in plan.parts}
         fewer, inside = (
             closer_with_fewer_rows(query.question, table, law),
-            closer_inside(query.question, table, plan.error),
+            "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment)),
         )
         said = [] if plan.free else [closer, fewer, inside]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
+
+    def _span(self, table: TableSchema, moment: Moment, column: str) -> ReleasedSpan | None:
+        """Return between which values most of a column lie, as the latest release of its histogram tells."""
+        question = Question(table.name, (Measure("count"),), (column,), Predicate.everything(table.domain))
+        records = [one for one in moment.records(question.key) if self.domain_of(one) == table.domain]
+        if not records or self.minimum is not None:  # small counts are withheld in every form
+            return None
+        number, attribute = records[-1].number, table.domain[column]
+        if number not in self._spans:
+            shown = _reveal(records[-1], question, 0.95, None, table.domain, self.ledger.accountant, _not_redrawn)
+            told = (shown.frame[name].to_numpy(dtype=float)[: attribute.regular] for name in ("value", "std_error"))
+            self._spans[number] = released_span(number, *told, attribute)
+        return self._spans[number]
 
     def _prepaid(self, plan: Plan, step: PrepaidStep, table: TableSchema, moment: Moment) -> Plan:
         recorded = [one.number for one in self.ledger.records(table.name, step.key)]
@@ -299,6 +317,10 @@ def check_parts(plan: Plan, table: TableSchema) -> None:
 def _parts_of(plan: Plan) -> set[int]:
     """Return which parts of its table a plan reads, numbered from 1."""
     return {part + 1 for item in plan.measurements for part in parts_read(item.measurement)}
+
+
+def _not_redrawn(recorded: Sequence[Estimates], draws: int) -> dict[str, NDArray[Any]]:
+    raise NotImplementedError  # of a release that nobody looks at
 
 
 def _hidden(frame: pd.DataFrame, question: Question) -> Iterator[str]:

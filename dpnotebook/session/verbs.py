@@ -28,10 +28,11 @@ from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.call_habits import grouping_keys, number_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
 from dpnotebook.session.instead import instead, refuse, refuse_item
-from dpnotebook.session.moments import StatementVerbs
+from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.value_counts import Normalize, as_value_counts, shares, whole_of
+from dpnotebook.sql.ownership.reader import ValueBounds
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.terms import sparse_terms
@@ -379,6 +380,7 @@ class Grouped(StatementVerbs):
         self,
         functions: Mapping[str, str | Sequence[str]] | str | Sequence[str] | None = None,
         *,
+        bounds: ValueBounds | None = None,
         where: str | None = None,
         epsilon: float | None = None,
         error: float | str | None = None,
@@ -397,6 +399,10 @@ class Grouped(StatementVerbs):
         functions
             A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median", a
             quantile such as "90%", or "std", "var", "sem", "min" and "max" as in the verbs; or "count", of all rows.
+        bounds
+            "auto": to what sums, means and spreads are clamped is found privately, with a tenth of the price, inside
+            what is declared; also of columns of numbers that are not declared. All is measured as in SQL then.
+            "declared" clamps those that only SQL has, such as "std", to what is declared, whatever it is.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -431,19 +437,17 @@ class Grouped(StatementVerbs):
         """
         refused = partial(instead, table=self._table, keys=self._keys)
         names = tuple(named)
+        known = self._column if checked_bounds(bounds) == "auto" else self._known
         if named and functions is None:
-            pairs = named_pairs(named, self._keys, self._known, refused)
+            pairs = named_pairs(named, self._keys, known, refused)
         elif named:
             refuse_beside(named)
         else:
-            pairs = aggregated(functions, self._known, refused)
-        if stated(pairs):
-            if objective is not None:
-                raise AccuracyError(
-                    "objective= is for what the planner measures, and std, var, sem, min and max are SQL's"
-                )
+            pairs = aggregated(functions, known, refused)
+        if bounds == "auto" or stated(pairs):
+            refuse_objective(objective, "agg" if bounds == "auto" else "")
             given = {"epsilon": epsilon, "error": error, "variance": variance}
-            return self._aggregated(pairs, names, where, given, confidence, fresh)
+            return self._aggregated(pairs, names, where, given, confidence, fresh, bounds)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys, names), where, accuracy, fresh)
 
@@ -451,6 +455,7 @@ class Grouped(StatementVerbs):
         self,
         columns: str | Sequence[str] | None = None,
         *,
+        bounds: Literal["auto"] | None = None,
         where: str | None = None,
         epsilon: float | None = None,
         error: float | str | None = None,
@@ -465,6 +470,8 @@ class Grouped(StatementVerbs):
         ----------
         columns
             Columns declared as Range or Bins; all of them when None.
+        bounds
+            "auto": as for `agg`, also of columns of numbers that are not declared.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -484,6 +491,11 @@ class Grouped(StatementVerbs):
            age_count  age_mean  age_25%  age_50%  age_75%
         0     1000.0      49.5     24.0     49.0     74.0
         """
+        if checked_bounds(bounds) == "auto":
+            pairs = described(columns, self._table.columns, self._column, declared=False)
+            refuse_objective(objective, "describe")
+            given = {"epsilon": epsilon, "error": error, "variance": variance}
+            return self._aggregated(pairs, (), where, given, confidence, fresh, bounds)
         pairs = described(columns, self._table.columns, self._known)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)

@@ -157,6 +157,7 @@ def price(
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
             inside = aggregate.within is not None and measured.parts[i].bounds is None
+            inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
             by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
             half_widths = [one[i].half_width for one in between]
             if inside and not between:

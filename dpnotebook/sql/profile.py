@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +42,7 @@ from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.unit_means import Choices, UnitMeans, choices_for_means
+from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -701,12 +701,12 @@ def _key(
     if rows is None:
         return _earlier_key(part, select, aggregate)
     grouped = part == "norms" or select.selection == "public"
-    levels = [None if key.levels is None else list(map(str, key.levels)) for key in select.keys]
+    levels = [None if key.levels is None else level_texts(key.levels) for key in select.keys]
     places = range(len(levels)) if keys is None else keys
     by = [[rows.key_texts[i], levels[i]] for i in places] if grouped else []
     column = None if aggregate.input is None else rows.inputs[aggregate.input]
     kept = sorted(rows.conditions if conditions is None else conditions)
-    asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=json.dumps)]
+    asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=dumps)]
     return _digest([part, *asked, _bounds(aggregate), select.groups if grouped else None])
 
 
@@ -717,7 +717,7 @@ def _written_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
 
 def _earlier_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
     grouped = part == "norms" or select.selection == "public"
-    keys = [[key.levels is not None, list(map(str, key.levels or ()))] for key in select.keys] if grouped else []
+    keys = [[key.levels is not None, level_texts(key.levels)] for key in select.keys] if grouped else []
     rows = read_rows(select.rows)
     text = select.rows if rows is None else rows.narrowed(aggregate.input, grouped)
     told = [part, _kind(part, aggregate), aggregate.input is None, _bounds(aggregate), text, keys]
@@ -733,4 +733,4 @@ def _bounds(aggregate: Aggregate) -> list[str] | None:
 
 
 def _digest(told: list[Any]) -> str:
-    return "profile " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return "profile " + hashlib.sha256(dumps(told).encode()).hexdigest()

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnotebook.dialect.types import Kind
+from dpnotebook.sql.level_texts import level_texts
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -246,7 +247,7 @@ class PrivateSelect:
         """What is measured, as JSON values: equal for statements that measure the same."""
         return {
             "rows": self.rows,
-            "keys": [[key.levels is not None, list(map(str, key.levels or ()))] for key in self.keys],
+            "keys": [[key.levels is not None, level_texts(key.levels)] for key in self.keys],
             "aggregates": [aggregate.canonical for aggregate in self.aggregates],
             "contribution": [self.contribution.kind, self.contribution.most],
             "selection": [self.selection, self.groups, self.min_units],

@@ -6,12 +6,12 @@ Everything here is public: it follows from the text of the statement and from wh
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpnotebook.dialect.types import Kind
+from dpnotebook.sql.level_texts import dumps
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Statement:
     def key(self) -> str:
         """A digest that is equal for statements that measure the same, however they were written."""
         canonical = [select.canonical for select in self.selects]
-        return hashlib.sha256(json.dumps(["statement", canonical], sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(dumps(["statement", canonical], sort_keys=True).encode()).hexdigest()
 
     @property
     def tables(self) -> tuple[str, ...]:

@@ -85,20 +85,23 @@ class ValueHistogram:
             of = "squares" if function.squares else "sums" if function.adds else "means"
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         found, cut = _bounds(self, of, aggregate.integer and not function.centres, steps)
-        if aggregate.within is None or of is None:
+        if aggregate.within is None:
             return found, cut
         return self._inside(aggregate.within, found, cut, noise, of)
 
     def _inside(
-        self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer
+        self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
     ) -> tuple[Bounds, Taken]:
         """Return the part of bounds that is declared of a column, or all that is, where that is hardly worse.
 
         What is declared holds all values: it takes nothing from an answer, and intervals are right by themselves.
+        Quantiles, which are `of` no sums, are read off bins between bounds: what reaches as far as values may is finer.
         """
         low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
         if found is None or low >= high:
             return within, Taken(0.0, 0.0)
+        if of is None:
+            return (low, high), cut
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most) * CLOSER <= whole

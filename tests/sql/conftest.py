@@ -4,7 +4,15 @@ import importlib.util
 import sys
 from pathlib import Path
 
-for _name in ("added_up", "private_selects", "ownership_data", "random_statements", "joined_tables", "reused_visits"):
+for _name in (
+    "added_up",
+    "private_selects",
+    "ownership_data",
+    "random_statements",
+    "joined_tables",
+    "reused_visits",
+    "noise_studies",
+):
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
     _module = importlib.util.module_from_spec(_spec)
     sys.modules[_name] = _module

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from noise_laws import gaussian_mass
 from private_selects import aggregate, fixed_noise, plan, select, totals
+from scipy.stats import lognorm
 
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
@@ -21,7 +22,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers, law_of
 from dpnotebook.privacy.noise import laplace_mass
 from dpnotebook.sql import aggregates
-from dpnotebook.sql.aggregates import quantiles
+from dpnotebook.sql.aggregates import crossings, quantile_tries, quantiles
 from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
 from dpnotebook.sql.aggregates.catalogue import AGGREGATES, NAMES
 from dpnotebook.sql.aggregates.estimating import estimate
@@ -574,9 +575,28 @@ def test_as_often_as_quantiles_are_tried_tells_how_far_they_are_off(noise, size,
     strategy = quantiles.cumulative(BINS, noise)
 
     def off():
-        found = quantiles.ranks_off.__wrapped__(strategy, 0.5, noise, size)
+        found = quantile_tries.ranks_off.__wrapped__(strategy, 0.5, noise, size)
         return float(np.sqrt((found**2).mean()))
 
     told = off()
-    monkeypatch.setitem(quantiles.TRIED, noise, 4_000)
+    monkeypatch.setitem(quantile_tries.TRIED, noise, 4_000)
     assert told == pytest.approx(off(), rel=0.09)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("fraction", [0.5, 0.9])
+def test_where_values_are_known_to_lie_tells_how_far_quantiles_are_off(noise, fraction):
+    """Lognormal values in a tenth of the bins, and such in all: against what is read off with numpy's noise."""
+    strategy, ends = quantiles.cumulative(BINS, noise), np.arange(1, BINS + 1) / BINS
+    weights, errors = crossings.cumulative_weights(strategy), crossings.excess_errors(strategy, fraction)
+    middle, random, places = float(np.median(errors)), np.random.default_rng(4), np.arange(BINS, dtype=float)
+    shape = 1_000, weights.shape[1]
+    drawn = (random.laplace(0, 0.5**0.5, shape) if noise == "laplace" else random.normal(0, 1, shape)) @ weights.T
+    for part in (lognorm.cdf(ends, 0.7, scale=0.05), ends):
+        exact = 70 * middle * part / part[-1]
+        counts = exact + drawn
+        excess = crossings.rising(counts - fraction * counts[:, -1:], errors)
+        found = crossings.crossed_at(excess, -fraction * counts[:, -1], places, places + 1)
+        off = np.interp(found, np.arange(BINS + 1), [0, *exact]) - fraction * exact[-1]
+        told = quantile_tries.off_by(strategy, fraction, noise, np.array([70.0]), exact[None] / middle) * middle
+        assert np.sqrt((told**2).mean()) == pytest.approx(np.sqrt((off**2).mean()), rel=0.1)

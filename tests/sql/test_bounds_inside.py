@@ -1,6 +1,8 @@
 """Where a column is declared far wider than its values lie, noise need not be for all of what is declared."""
 
+import re
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -219,3 +221,106 @@ class TestHint:
             assert not self.said(frame.dp.mean("cost", epsilon=0.1).assuming(rows=10**9))
             frame.dp.mean("cost", epsilon=0.1).run()
             assert not self.said(frame.dp.mean("cost", epsilon=0.1))
+
+    def test_where_a_release_tells_it_has_a_number(self, same_noise):
+        """A histogram of the column shows between which values they lie: those that are then advised hold most rows."""
+        frame = visits()
+        with closing(opened(frame)) as session:
+            frame.dp.histogram("cost", epsilon=0.5).run()
+            queries = frame.dp.mean("cost", epsilon=2), frame.dp.sum("cost", epsilon=2), session.sql(MEANS, epsilon=2)
+            for query in queries:
+                (text,) = [said for said in query.plan.warnings if "noise is for values" in said]
+                share = int(re.search(r"Release #1 has (9\d) of 100 rows between 0 and ", text).group(1))
+                low, high = eval(re.search(r"bounds=(\(.*?\))", text).group(1))
+                assert frame["cost"].between(low, high).mean() > share / 100 - 0.01
+                assert high < WIDE / 50
+                times = int(re.search(r"up to (\d+) times", text).group(1))
+                assert times == round(WIDE / high)
+            advised = frame.dp.mean("cost", bounds=(low, high), epsilon=2)
+            assert advised.plan.error * times / 3 < queries[0].plan.error
+            assert not self.said(advised)
+
+    def test_where_noise_hides_the_number_or_nothing_is_wide(self, same_noise):
+        """The hint is what it was, or none."""
+        frame = visits()
+        with closing(opened(frame)):
+            frame.dp.histogram("cost", epsilon=0.02).run()
+            assert self.said(frame.dp.mean("cost", epsilon=0.1))
+        with closing(opened(frame, cost=dpn.Bins(0, 20_000, width=1_000))):
+            assert self.said(frame.dp.sum("cost", epsilon=0.1))
+            frame.dp.histogram("cost", epsilon=0.5).run()
+            assert not any("noise is for values" in said for said in frame.dp.sum("cost", epsilon=2).plan.warnings)
+
+
+class TestSeveralAtOnce:
+    """`agg`, `describe` and spreads of `df.dp` take `bounds="auto"` as sums and means do."""
+
+    ASKED = ("count", "mean", "median", "std", "sum")
+
+    @BUDGETS
+    @pytest.mark.parametrize("most", [None, 12], ids=["one row", "several"])
+    def test_what_agg_says_is_near(self, budget, most, same_noise):
+        """Of 20,000 costs below 10,000 and a declaration of a million; the code that is kept asks the same."""
+        frame = visits()
+        with closing(opened(frame, budget, most)) as session:
+            release = frame.dp.agg({"cost": list(self.ASKED)}, bounds="auto", epsilon=1.0).run()
+            code = session.code(release.number)
+            assert "bounds='auto'" in code
+            assert eval(code, {"session": session}).plan.free
+            told = release.frame.iloc[0]
+            again = frame.dp["cost"].agg(list(self.ASKED), bounds="auto", epsilon=1.0)
+            assert again.plan.free
+        exact = frame["cost"].agg(list(self.ASKED))
+        near = {"count": 0.2, "mean": 0.4, "median": 0.5, "std": 0.9, "sum": 0.5}  # or 100 times that
+        for name, part in near.items():
+            assert abs(told[f"cost_{name}"] - exact[name]) < part * exact[name], name
+
+    def test_names_groups_and_columns_that_are_not_declared(self, same_noise):
+        """As with declared bounds."""
+        frame = visits()
+        with closing(opened(frame)):
+            asked = {"n": ("cost", "size"), "usual": ("other", "mean"), "high": ("other", "90%")}
+            shown = frame.dp.groupby("ward").agg(**asked, bounds="auto", epsilon=1.0).run().frame
+            assert shown["ward"].tolist() == WARDS
+            assert (np.abs(shown["usual"] - 50) < 1).all()
+            assert (np.abs(shown["high"] - frame["other"].quantile(0.9)) < 2).all()
+
+    @BUDGETS
+    def test_quartiles_are_read_off_bins_where_values_lie(self, budget, same_noise):
+        """Bins of a million are 1,953 wide: a median of 400 was 1,100 then."""
+        frame = visits()
+        with closing(opened(frame, budget)):
+            shown = frame.dp.describe(["cost", "other"], bounds="auto", epsilon=1.0).run().frame.iloc[0]
+        for column in ("cost", "other"):
+            for fraction in (0.25, 0.5, 0.75):
+                exact, name = frame[column].quantile(fraction), f"{column}_{fraction:.0%}"
+                assert abs(shown[name] - exact) < 0.15 * exact
+                assert shown[f"{name}_std_error"] < 0.15 * exact
+
+    def test_spreads_look_inside_where_that_is_asked(self, same_noise):
+        """Of ages, which is not done unasked; and not where it is forbidden."""
+        frame = visits().assign(age=lambda rows: rows["age"] % 10)
+        with closing(opened(frame)) as session:
+            asked = {bounds: frame.dp.std("age", bounds=bounds, epsilon=0.5) for bounds in (None, "auto", "declared")}
+            assert [within(query) for query in asked.values()] == [None, (0, 115), None]
+            assert within(frame.dp.var("cost", bounds="declared", epsilon=0.5)) is None
+            assert within(frame.dp.agg({"cost": "sem"}, bounds="auto", epsilon=0.5)) == (0, WIDE)
+            auto, declared = (asked[bounds].run() for bounds in ("auto", "declared"))
+            assert abs(auto.value - frame["age"].std()) < 0.2
+            assert auto.frame["std_error"][0] * 3 < declared.frame["std_error"][0]
+            assert "bounds='auto'" in session.code(auto.number)
+
+    def test_what_does_not_go_together_is_said(self):
+        """And nothing is spent."""
+        frame = visits(100)
+        with closing(opened(frame)) as session:
+            for ask in (frame.dp.describe, partial(frame.dp.agg, {"cost": "mean"})):
+                with pytest.raises(DomainError, match="has no objective="):
+                    ask(bounds="auto", objective="worst", epsilon=0.1)
+                with pytest.raises(DomainError, match="bounds= is 'auto', 'declared' or left out here"):
+                    ask(bounds=(0, 100), epsilon=0.1)
+            with pytest.raises(DomainError, match="bounds= is 'auto', 'declared' or left out here"):
+                frame.dp.std("cost", bounds=(0, 100), epsilon=0.1)
+            with pytest.raises(DomainError, match="of numbers"):
+                frame.dp.agg({"ward": "mean"}, bounds="auto", epsilon=0.1)
+            assert session.spent.epsilon == 0

@@ -90,6 +90,8 @@ class KnownGroups:
         Sums over pairs of values as covariances have them, shape (sums, groups); None where these are not known.
     between
         The bounds of both values, on which these sums depend.
+    binned, edges
+        How many values are in each of bins with these edges, shape (bins, groups); None where that is not known.
     """
 
     sizes: Floats
@@ -100,6 +102,8 @@ class KnownGroups:
     counting: float = 1.0
     pairs: Floats | None = None
     between: tuple[Fraction, ...] = ()
+    binned: Floats | None = None
+    edges: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, sizes: Floats, means: Floats | None = None, variances: Floats | None = None) -> KnownGroups:
@@ -114,18 +118,19 @@ class KnownGroups:
         sizes = np.maximum(sizes, 1.0)
         means = values / sizes
         variances = np.maximum(squares / sizes - means**2, 0.0)
-        pairs = None
-        if self.pairs is not None:
-            pairs = np.stack([self.pairs[:, list(numbers)].sum(axis=1) for numbers in groups], axis=1)
-        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs)
+        pairs, binned = (
+            None if one is None else np.stack([one[:, list(numbers)].sum(axis=1) for numbers in groups], axis=1)
+            for one in (self.pairs, self.binned)
+        )
+        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)
 
     def at_least(self, size: float) -> KnownGroups:
         """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
         units = np.where(np.isnan(self.units), self.sizes, self.units)
         kept = units >= min(size, float(units.max()))
         sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
-        pairs = None if self.pairs is None else self.pairs[:, kept]
-        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs)
+        pairs, binned = (None if one is None else one[:, kept] for one in (self.pairs, self.binned))
+        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)
 
     @property
     def _sums(self) -> tuple[Floats, ...]:

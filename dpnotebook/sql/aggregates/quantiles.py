@@ -13,12 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.privacy.laws import Noise, law_of
-from dpnotebook.privacy.noise import MOST_CONFIDENCE
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.crossings import (
+    TINY,
+    band,
+    crossed_at,
+    crossed_between,
+    cumulative_weights,
+    excess_errors,
+    rank_read,
+    rising,
+)
 from dpnotebook.sql.aggregates.function import (
     USUAL_ROWS,
     AggregateFunction,
@@ -29,6 +37,7 @@ from dpnotebook.sql.aggregates.function import (
     input_of,
 )
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.quantile_tries import left_of_errors, off_at_most, off_by
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.select import Aggregate
@@ -41,19 +50,8 @@ Floats = NDArray[np.float64]
 BINS = 512  # of a range of values; within a bin they are taken to be spread evenly
 OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a moment
 BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
-NOTICED = 2.5  # standard errors: so many values beyond it make a least or greatest value stand out
-TINY = 1e-300
+MOST_BINNED = 100  # groups whose bins are looked at before a statement runs: somebody waits
 TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
-LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
-# Of a usual column, quantiles are read off noisy counts so often, to see how far they are off: that tells a standard
-# error to 5%, as half of the draws mirror the others and Laplace noise has longer tails; and for so many values, in
-# errors of a cumulative count. These are close where few values are beyond a high quantile: how far it is moved then,
-# for noise to tell it from the end, first grows and then falls.
-TRIED: dict[Noise, int] = {"gaussian": 200, "laplace": 800}
-SIZES = (*(4.0 * 2.0 ** (k / 2) for k in range(8)), *(4.0**k for k in range(4, 8)))
-FILLED = (0.1, 0.8)  # of the bins, that values of a usual column are in, least and most: anywhere among them
-GOLDEN = 0.618034  # its multiples, without their whole parts, are spread evenly, whatever comes in the order of tries
-SCALE = 1_000.0  # of the noise there, in steps: fine enough to be a continuous law
 
 # Quantiles with names of their own.
 NAMED: dict[tuple[float, ...], str] = {(0.0,): "min", (1.0,): "max", (0.5,): "median"}
@@ -140,17 +138,17 @@ class Quantiles(AggregateFunction):
         numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
         counts = numbers @ weights.T
         spread = math.sqrt(measuring.law.variance(block.scale))
-        reach = _reach(confidence, measuring.noise)
+        reach = band(confidence, measuring.noise)
         told = kappa(min(confidence, TOLD), measuring.noise)
         below, above = _levels(part)
         columns = []
         for fraction in part.fractions:
             errors = spread * excess_errors(strategy, fraction)
-            excess = _rising(counts - fraction * counts[:, -1:], errors)
+            excess = rising(counts - fraction * counts[:, -1:], errors)
             total = np.maximum(counts[:, -1], 0.0)
-            gains = _gains(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
+            gains = left_of_errors(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
-            lower, upper = _interval(excess, errors, reach, below, above)
+            lower, upper = crossed_between(excess, errors, reach, below, above)
             hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
             columns.append(np.stack([value, std_error, lower, upper]))
@@ -182,10 +180,15 @@ class Quantiles(AggregateFunction):
         return Fraction(0), Fraction(BINS - 1) if aggregate.integer else Fraction(1)
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
-        """Return the last cumulative counts."""
+        """Return the last cumulative counts, and how many values are in each bin, none of them negative."""
         strategy = measuring.blocks[part.blocks[0]].combine
         assert isinstance(strategy, Strategy)
-        return KnownGroups.of(np.asarray(noisy[:, measuring.place(part.blocks[0])] @ cumulative_weights(strategy)[-1]))
+        counts = noisy[:, measuring.place(part.blocks[0])] @ cumulative_weights(strategy).T
+        known = KnownGroups.of(np.asarray(counts[:, -1], dtype=np.float64))
+        if len(counts) > MOST_BINNED:
+            return known
+        below = np.maximum(rising(counts, excess_errors(strategy, 0.0)), 0.0)
+        return replace(known, binned=np.diff(below, axis=1, prepend=0.0).T, edges=part.edges)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
@@ -195,13 +198,31 @@ class Quantiles(AggregateFunction):
         assert isinstance(block.combine, Strategy)
         spread, strategy = math.sqrt(measuring.law.variance(block.scale)), block.combine
         sizes = np.array([USUAL_ROWS]) if known is None else known.sizes
+        shares = None if known is None else _shares(known, part)
         errors, width = np.zeros(sizes.size), 0.0
         for fraction in part.fractions:
             middle = spread * float(np.median(excess_errors(strategy, fraction)))
-            off = middle * _off(strategy, fraction, measuring.noise, sizes / max(middle, TINY))
+            values = sizes / max(middle, TINY)
+            counts = None if shares is None else shares * values[:, None]
+            off = middle * off_by(strategy, fraction, measuring.noise, values, counts)
             errors = np.maximum(errors, np.sqrt((off**2).mean(axis=1)))
-            width = max(width, *(_half_width(one, confidence, measuring.noise) for one in off))
+            width = max(width, *(off_at_most(one, confidence, measuring.noise) for one in off))
         return Expectation(errors, width, "errors of quantiles are in values of rank")
+
+
+def _shares(known: KnownGroups, part: AggregateInput) -> Floats | None:
+    """Return which part of the values of known groups lies at or below each bin, shape (groups, bins).
+
+    None where that is not known. Bounds that are still to be found will be about those that were found before.
+    """
+    if known.binned is None or (total := known.binned.sum(axis=0)).min() <= 0:
+        return None
+    below = np.cumsum(known.binned / total, axis=0).T
+    if part.found and part.edges != known.edges:
+        before = np.pad(below, ((0, 0), (1, 0)))
+        below = np.stack([np.interp(part.edges[1:], known.edges, one) for one in before])
+        below[:, -1] = 1.0  # what lies beyond the bounds counts as the nearest
+    return below if below.shape[1] == len(part.edges) - 1 else None
 
 
 def bins(bounds: Bounds, integer: bool, declared: Sequence[float] | None) -> tuple[tuple[float, ...], bool]:
@@ -236,104 +257,12 @@ def cumulative(count: int, noise: Noise) -> Strategy:
     return min(trees, key=lambda tree: tree.objective)
 
 
-@lru_cache(maxsize=16)
-def cumulative_weights(strategy: Strategy) -> Floats:
-    """Return how the cumulative counts follow from what is measured, shape (bins, measured)."""
-    return np.asarray(strategy.answer_weights(np.arange(strategy.workload.shape[0])))
-
-
-@lru_cache(maxsize=256)
-def excess_errors(strategy: Strategy, fraction: float) -> Floats:
-    """Return the errors of cumulative counts less a fraction of all, for noise of variance 1, shape (bins,)."""
-    weights = cumulative_weights(strategy)
-    return np.asarray(np.linalg.norm(weights - fraction * weights[-1], axis=1))
-
-
-@lru_cache(maxsize=256)
-def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) -> Floats:
-    """Return by how many values of rank quantiles of a usual column are off, ascending; shape (tries,).
-
-    Its values are spread evenly over a part of the bins, as bounds are wider than most of what is between them: another
-    part in each try, as errors depend on that. That counts rise takes out a part of their noise, more where values are
-    few: no formula says how much, so it is tried.
-
-    Parameters
-    ----------
-    strategy, fraction, noise
-        How the bins are measured, which quantile is read off, and the law of the noise.
-    size
-        How many values there are, in median errors of the counts less that fraction of all; so is the answer.
-    """
-    weights, errors = cumulative_weights(strategy), excess_errors(strategy, fraction)
-    middle = max(float(np.median(errors)), TINY)
-    bins_, scale = len(errors), SCALE
-    drawn = redrawn_noise(noise, scale, TRIED[noise], weights.shape[1], b"ranks") / math.sqrt(
-        law_of(noise).variance(scale)
-    )
-    values = size * middle
-    first, full = _usual_columns(bins_, TRIED[noise])
-    counts = values * ((np.arange(1, bins_ + 1) - first[:, None]) / full[:, None]).clip(0.0, 1.0) + drawn @ weights.T
-    excess = _rising(counts - fraction * counts[:, -1:], errors)
-    places = np.arange(bins_, dtype=float)
-    rank = _ranks(np.maximum(counts[:, -1], 0.0), errors, fraction)
-    found = _crossing(excess - (rank - fraction * counts[:, -1])[:, None], -rank, places, places + 1)
-    found = found.clip(*_interval(excess, errors, _reach(TOLD, noise), places, places + 1))
-    ranks = ((found - first) / full).clip(0.0, 1.0) * values
-    return np.asarray(np.sort(np.abs(ranks - fraction * values)) / middle)
-
-
-def _usual_columns(bins_: int, times: int) -> tuple[Floats, Floats]:
-    """Return where the values of a usual column begin in each try, and over how many bins they are spread."""
-    tries, (least, most) = np.arange(times, dtype=float), FILLED
-    full = bins_ * (least + (most - least) * (tries * GOLDEN % 1.0))
-    return np.asarray((bins_ - full) * (tries + 0.5) / times), np.asarray(full)
-
-
-def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
-    """Return `ranks_off` for numbers of values of groups, between those that are tried; shape (groups, tries)."""
-    places = np.interp(np.log(np.maximum(sizes, TINY)), np.log(SIZES), np.arange(len(SIZES)))
-    first = np.minimum(places.astype(int), len(SIZES) - 2)
-    tried = {one: ranks_off(strategy, fraction, noise, SIZES[one]) for one in {*first.tolist(), *(first + 1).tolist()}}
-    lower, upper = (
-        np.array([tried[one] for one in ends.tolist()]).reshape(-1, TRIED[noise]) for ends in (first, first + 1)
-    )
-    share = (places - first)[:, None]
-    return np.asarray((1 - share) * lower + share * upper)
-
-
-def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
-    """Return what part of its error is left in a cumulative count, near a quantile, as counts rise; shape (groups,)."""
-    if fraction in (0.0, 1.0):  # these are read off where noise can tell them from nothing, and err as that count does
-        return np.ones(sizes.size)
-    errors = excess_errors(strategy, fraction)
-    first, full = _usual_columns(len(errors), TRIED[noise])
-    places = (first + full * fraction).astype(int)
-    here = math.sqrt(float((errors[places] ** 2).mean()))
-    off = _off(strategy, fraction, noise, sizes)
-    return np.asarray(np.minimum(np.sqrt((off**2).mean(axis=1)) * float(np.median(errors)) / max(here, TINY), 1.0))
-
-
-def _half_width(off: Floats, confidence: float, noise: Noise) -> float:
-    """Return how far off answers are with a confidence; of one too rare to be tried, as much farther as noise is."""
-    tried = min(confidence, 1 - 10 / TRIED[noise])
-    farther = max(kappa(confidence, noise) / kappa(tried, noise), 1.0)
-    return float(np.quantile(off, tried)) * farther
-
-
 def _levels(part: AggregateInput) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of each bin."""
     edges = np.array(part.edges)
     if part.points:
         return edges[:-1], edges[:-1]
     return edges[:-1], edges[1:]
-
-
-def _rising(counts: Floats, errors: Floats) -> Floats:
-    """Return the nearest counts that never fall, what is known better weighing more, shape (groups, bins)."""
-    from scipy.optimize import isotonic_regression
-
-    weights = np.maximum(errors / (errors.max() or 1.0), LEAST_ERROR) ** -2.0
-    return np.array([isotonic_regression(group, weights=weights).x for group in counts]).reshape(counts.shape)
 
 
 def _in_order(columns: Sequence[Floats], order: NDArray[np.int64]) -> list[Floats]:
@@ -349,24 +278,18 @@ def _in_order(columns: Sequence[Floats], order: NDArray[np.int64]) -> list[Float
     return [part.reshape(column.shape) for part, column in zip(np.split(together, ends, axis=1), columns, strict=True)]
 
 
-def _ranks(total: Floats, errors: Floats, fraction: float) -> Floats:
-    """Return of how many values a quantile is the last: a fraction of all, or what noise can tell from nothing."""
-    least = np.minimum(NOTICED * np.median(errors), total / 2)
-    return np.asarray((fraction * total).clip(least, total - least))
-
-
 def _crossings(
     excess: Floats, total: Floats, errors: Floats, gains: Floats, fraction: float, below: Floats, above: Floats
 ) -> tuple[Floats, Floats]:
     """Return where counts pass a fraction of all, and the standard error of that."""
-    rank = _ranks(total, errors, fraction)
+    rank = rank_read(total, errors, fraction)
     beyond = excess - (rank - fraction * total)[:, None]
-    value = _crossing(beyond, -rank, below, above)
+    value = crossed_at(beyond, -rank, below, above)
     spread = _spread(beyond, gains[:, None] * errors, value, below, above)
     if fraction in (0.0, 1.0):
         return value, spread
     # A rank that was moved, for noise to tell it from the ends, errs by how far it was moved as well.
-    return value, np.hypot(spread, value - _crossing(excess, -fraction * total, below, above))
+    return value, np.hypot(spread, value - crossed_at(excess, -fraction * total, below, above))
 
 
 def _spread(excess: Floats, errors: Floats, value: Floats, below: Floats, above: Floats) -> Floats:
@@ -382,33 +305,3 @@ def _spread(excess: Floats, errors: Floats, value: Floats, below: Floats, above:
     likely = np.diff(crossed, axis=1, prepend=0.0)
     middle, width = (below + above) / 2, np.where(above > below, above - below, 1.0)
     return np.asarray(np.sqrt((likely * ((middle - value[:, None]) ** 2 + width**2 / 12)).sum(axis=1)))
-
-
-def _reach(confidence: float, noise: Noise) -> float:
-    """Return how many standard errors of counts the band is wide in which they cross, on either side.
-
-    Noise may pass a band in more than one of many bins, most easily in empty ones before the least value, which counts
-    that rise leave too high: so bands fail a quarter as often as the interval may. Simulation finds 93% for bands of
-    97.5% where all values are in the middle of the range, and never less than 95% for these.
-    """
-    return kappa(min((3 + confidence) / 4, MOST_CONFIDENCE), noise)
-
-
-def _interval(excess: Floats, errors: Floats, reach: float, below: Floats, above: Floats) -> tuple[Floats, Floats]:
-    """Return between which ends of bins counts cross, so many standard errors from what they are."""
-    return below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
-
-
-def _first(excess: Floats) -> NDArray[np.int64]:
-    """Return the first bin where it is not below zero, or the last one, shape (groups,)."""
-    reached = excess >= 0
-    return np.asarray(np.where(reached.any(axis=1), reached.argmax(axis=1), excess.shape[1] - 1))
-
-
-def _crossing(excess: Floats, start: Floats, below: Floats, above: Floats) -> Floats:
-    """Return where an excess that is `start` before the first bin reaches zero, values being spread evenly in bins."""
-    level, row = _first(excess), np.arange(len(excess))
-    before = np.where(level > 0, excess[row, np.maximum(level - 1, 0)], np.minimum(excess[:, 0], start))
-    rise = excess[row, level] - before
-    share = np.where(rise > 0, -before / np.where(rise > 0, rise, 1.0), 1.0).clip(0.0, 1.0)
-    return np.asarray(below[level] + (above[level] - below[level]) * share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -16,7 +17,7 @@ from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
 from dpnotebook.sql.ownership.reader import Reader, ValueBounds
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.ownership.semi_joins import with_semi_joins
-from dpnotebook.sql.parse.statement_parser import read_surface
+from dpnotebook.sql.parse.statement_parser import Surface, read_surface
 from dpnotebook.sql.statement import Relation, Statement
 
 
@@ -56,15 +57,22 @@ def analyse(
     if contribution not in (None, "l2", "rows", "planned"):
         raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
     _check_writable(statement, *(parameters or {}).values())
-    surface = read_surface(statement, parameters or {})
+    known = isinstance(statement, str) and not parameters
+    surface = _read_before(statement) if known else read_surface(statement, parameters or {})
     try:
-        tree = with_semi_joins(surface.tree, relations)
+        tree = with_semi_joins(surface.tree.copy(), relations)
         found = _analyse(tree, Reader(surface.text, relations, bounds), contribution)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
         raise SQLError("the statement is nested too deeply; write it flatter") from None
     return replace(found, units=units_of(found, relations))
+
+
+@lru_cache(maxsize=16)
+def _read_before(statement: str) -> Surface:
+    """Return a statement without parameters as it is read: one that is written is analysed up to four times."""
+    return read_surface(statement, {})
 
 
 def units_of(statement: Statement, relations: Mapping[str, Relation]) -> dict[str, str]:

@@ -170,10 +170,14 @@ def _of_numbers(
 
 
 def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, limits: Limits) -> bool:
-    """Return whether narrower bounds than those that are declared are to be found, which noise is in proportion to."""
+    """Return whether narrower bounds than those that are declared are to be found, which noise is in proportion to.
+
+    Quantiles are read off bins between them, which are finer then: where it is asked for.
+    """
     function = function_of(call.kind)
     summed = function.adds and limits.contribution.kind != "l2"  # of a norm it is no matter what values lie between
-    suited = function.operands == 1 and (function.centres or summed)
+    read_off = function.levelled and reader.bounds == "auto"
+    suited = function.operands == 1 and (function.centres or summed or read_off)
     if not suited or not limits.plain or call.bounds is not None or reader.bounds == "declared":
         return False
     if reader.bounds == "auto":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -61,18 +62,21 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
     for aggregate, sized in zip(select.aggregates, wanted, strict=True):
         columns = (None, *dict.fromkeys((_column(aggregate, rows), _column(replace(aggregate, other=None), rows))))
         fit = [one for one in told if sized and one.column in columns]
-        best = max(fit, key=_tells, default=None)
+        best = max(fit, key=partial(_tells, function_of(aggregate.kind).levelled), default=None)
         found.append(
             None if best is None else replace(best.groups, source=f"groups as release #{best.number} has them")
         )
     return found
 
 
-def _tells(one: _Counted) -> tuple[bool, int, int]:
-    """Return how much a release tells: of the column and not of all rows, where its values lie, and how late it is."""
+def _tells(levelled: bool, one: _Counted) -> tuple[bool, bool, int, int]:
+    """Return how much a release tells: of the column and not of all rows, where its values lie, and how late it is.
+
+    In which bins they lie is what counts for aggregates of `levelled` values, and for no other.
+    """
     parts = (one.groups.means, one.groups.variances)
     told = 3 * (one.groups.pairs is not None) + sum(not np.isnan(part).any() for part in parts)
-    return one.column is not None, told, one.number
+    return one.column is not None, levelled and one.groups.binned is not None, told, one.number
 
 
 def _column(aggregate: Aggregate, rows: RowsText) -> str | None:

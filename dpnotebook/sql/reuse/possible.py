@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.sql.reuse.levels import NotTold, Told, key_levels
 from dpnotebook.sql.reuse.rows import read_rows
-from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.select import Key, PrivateSelect
 
 
 def possible_levels(select: PrivateSelect) -> tuple[tuple[Any, ...] | None, ...]:
@@ -23,7 +24,7 @@ def possible_levels(select: PrivateSelect) -> tuple[tuple[Any, ...] | None, ...]
     select
         The private aggregation.
     """
-    return tuple(_possible(select, i) for i in range(len(select.keys)))
+    return tuple(_possible(select.rows, i, key) for i, key in enumerate(select.keys))
 
 
 def possible_groups(select: PrivateSelect, keys: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
@@ -42,8 +43,10 @@ def possible_groups(select: PrivateSelect, keys: Sequence[Sequence[Any]]) -> NDA
     return found
 
 
-def _possible(select: PrivateSelect, number: int) -> tuple[Any, ...] | None:
-    key, rows = select.keys[number], read_rows(select.rows)
+@lru_cache(maxsize=64)
+def _possible(text: str, number: int, key: Key) -> tuple[Any, ...] | None:
+    """Return the same of one key of rows, given their SQL."""
+    rows = read_rows(text)
     if key.levels is None or rows is None or not rows.conditions:
         return key.levels
     try:
