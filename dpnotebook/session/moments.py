@@ -7,17 +7,19 @@ that is. Its rows are those that SQL has: also those with values that other colu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from dpnotebook.domain import Dates, Times
+from dpnotebook.domain import Bins, Dates, Times
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Question
+from dpnotebook.session.closer_by_itself import LEAST_ROWS
 from dpnotebook.session.condition_sql import condition_sql, name_sql
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
@@ -335,6 +337,49 @@ class StatementVerbs:
         refuse_objective(objective, verb)
         call = _call(BESIDE[verb], name_sql(self._numbers(verb, column)))
         return self._stated({self._named(verb): call}, where, given, confidence, fresh, bounds="auto")
+
+    def _of_many_rows(
+        self,
+        verb: Literal["sum", "mean"],
+        column: str,
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        fresh: bool,
+    ) -> Query | None:
+        """Return the query of a statement for a sum or a mean, where an epsilon buys more as in SQL; else None."""
+        if not self._buys_more_as_in_sql(given):
+            return None
+        call = _call(BESIDE[verb], name_sql(self._numbers(verb, column)))
+        with suppress(DomainError):  # as of parts of a table, which only the planner tells apart
+            return self._stated({self._named(verb): call}, where, given, confidence, fresh)
+        return None
+
+    def _aggregated_of_many_rows(
+        self,
+        pairs: Sequence[tuple[str | None, str]],
+        named: Sequence[str],
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        fresh: bool,
+    ) -> Query | None:
+        """Return the same for several functions, where a sum or a mean is one of them."""
+        if not self._buys_more_as_in_sql(given) or all(function not in ("sum", "mean") for _, function in pairs):
+            return None
+        with suppress(DomainError):
+            return self._aggregated(pairs, named, where, given, confidence, fresh)
+        return None
+
+    def _buys_more_as_in_sql(self, given: Mapping[str, float | str | None]) -> bool:
+        """Return whether sums and means are mostly much closer as in SQL for what is given.
+
+        Noise for as many rows as a unit may have, of values anywhere in what is declared, hides most of them.
+        """
+        if given["epsilon"] is None or self._table.contribution_bound < LEAST_ROWS:
+            return False
+        grouped = any(isinstance(self._table.domain[key], Bins | Times) for key in self._keys)  # not so in SQL
+        return given["error"] is None and given["variance"] is None and not grouped
 
     def _aggregated(
         self,

@@ -202,10 +202,14 @@ class Grouped(StatementVerbs):
         >>> release.value  # 6 people of each age from 0 to 99
         29700.0
         """
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
         if isinstance(bounds, str) and bounds == "auto":
-            given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._inside("sum", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
+        as_declared = any(one is not None for one in (bounds, granularity, objective))
+        as_in_sql = None if as_declared else self._of_many_rows("sum", column, where, given, confidence, fresh)
+        if as_in_sql is not None:
+            return as_in_sql
         return self._query(
             Measure("sum", column, summand=summand),
             where,
@@ -240,10 +244,14 @@ class Grouped(StatementVerbs):
         0   F   49.5
         1   M   49.5
         """
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
         if isinstance(bounds, str) and bounds == "auto":
-            given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._inside("mean", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
+        as_declared = any(one is not None for one in (bounds, granularity, objective))
+        as_in_sql = None if as_declared else self._of_many_rows("mean", column, where, given, confidence, fresh)
+        if as_in_sql is not None:
+            return as_in_sql
         return self._query(
             Measure("mean", column, summand=summand),
             where,
@@ -444,10 +452,14 @@ class Grouped(StatementVerbs):
             refuse_beside(named)
         else:
             pairs = aggregated(functions, known, refused)
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
         if bounds == "auto" or stated(pairs):
             refuse_objective(objective, "agg" if bounds == "auto" else "")
-            given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._aggregated(pairs, names, where, given, confidence, fresh, bounds)
+        if bounds is None and objective is None:
+            as_in_sql = self._aggregated_of_many_rows(pairs, names, where, given, confidence, fresh)
+            if as_in_sql is not None:
+                return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys, names), where, accuracy, fresh)
 
@@ -491,12 +503,16 @@ class Grouped(StatementVerbs):
            age_count  age_mean  age_25%  age_50%  age_75%
         0     1000.0      49.5     24.0     49.0     74.0
         """
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
         if checked_bounds(bounds) == "auto":
             pairs = described(columns, self._table.columns, self._column, declared=False)
             refuse_objective(objective, "describe")
-            given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._aggregated(pairs, (), where, given, confidence, fresh, bounds)
         pairs = described(columns, self._table.columns, self._known)
+        if bounds is None and objective is None:
+            as_in_sql = self._aggregated_of_many_rows(pairs, (), where, given, confidence, fresh)
+            if as_in_sql is not None:
+                return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
 
