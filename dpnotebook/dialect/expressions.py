@@ -66,13 +66,16 @@ INTEGERS = (
     exp.StrPosition,
     exp.DayOfWeek,
     exp.DayOfYear,
+    exp.RowNumber,
+    exp.Rank,
+    exp.DenseRank,
 )
 DOUBLES = (
     *(exp.Div, exp.SafeDivide, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
     *(exp.Avg, exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop, exp.PercentileCont),
 )
 TIMES = (exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub, exp.CurrentDate)
-SAME = (exp.Paren, exp.Min, exp.Max)
+SAME = (exp.Paren, exp.Min, exp.Max, exp.Window, exp.Lag, exp.Lead, exp.FirstValue)
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 CASTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("integer", ("INT", "BIGINT", "SMALLINT", "TINYINT", "UINT", "UBIGINT", "USMALLINT", "UTINYINT", "INT128")),

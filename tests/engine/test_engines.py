@@ -153,6 +153,9 @@ EXPRESSIONS = [
     'EXTRACT(QUARTER FROM "since")',
     "DATE_TRUNC('month', \"since\")",
     "DATE_DIFF('day', \"since\", DATE '2020-12-31')",
+    'DATE_DIFF(\'hour\', "since", "seen")',
+    "DATE_DIFF('second', \"seen\", TIMESTAMP '2020-01-05 06:07:08')",
+    '"seen" - "since"',
     '"since" + INTERVAL 40 DAY',
     "\"since\" >= '2020-02-01'",
 ]
@@ -184,6 +187,9 @@ STATEMENTS = {
     "time": "SELECT DATE_TRUNC('month', since) AS month, COUNT(*) FROM visits GROUP BY month",
     "boolean": "SELECT urgent, stay, COUNT(*) FROM visits GROUP BY urgent, stay",
     "all": "SELECT COUNT(*), SUM(stay) FROM visits WHERE urgent",
+    "windows": "SELECT b, COUNT(*), SUM(d) FROM (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY since, seen) "
+    "AS k, LAG(ward) OVER (PARTITION BY who ORDER BY seen) AS b, stay - LEAD(stay, 2) OVER (PARTITION BY who ORDER BY "
+    "seen DESC) AS d FROM visits) WHERE k <= 6 GROUP BY b",
 }
 
 

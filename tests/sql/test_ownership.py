@@ -100,6 +100,18 @@ SOUND = [
     # the unit's name on something else is no unit
     "SELECT COUNT(*) FROM (SELECT age AS uid, uid AS age FROM visits) a JOIN users b ON a.age = b.uid",
     "SELECT SUM(pop) FROM visits JOIN (SELECT boss AS uid, pop FROM regions) USING (uid)",
+    # windows over the rows of one unit
+    "SELECT COUNT(*) FROM (SELECT uid, day, LAG(day) OVER (PARTITION BY uid ORDER BY day) AS b FROM visits) "
+    "WHERE day < b + INTERVAL 30 DAY OR b IS NULL",
+    "SELECT AVG(cost) FROM (SELECT uid AS u, cost, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY day DESC) AS k "
+    "FROM visits) WHERE k <= 2",
+    "SELECT SUM(d) FROM (SELECT uid, cost - LEAD(cost, 2) OVER (PARTITION BY region, uid ORDER BY age, n) AS d "
+    "FROM visits)",
+    "SELECT r, f, COUNT(*) FROM (SELECT v.uid, RANK() OVER (PARTITION BY v.uid ORDER BY age) AS r, "
+    "FIRST_VALUE(u.region) OVER (PARTITION BY v.uid ORDER BY day) AS f FROM visits v JOIN users u USING (uid)) "
+    "GROUP BY r, f",
+    "SELECT COUNT(*) FROM (SELECT uid, DENSE_RANK() OVER (PARTITION BY uid) AS r, LAG(ok) OVER (PARTITION BY uid) AS o "
+    "FROM (SELECT * FROM visits WHERE age > 2)) WHERE o AND r = 1",
 ]
 AWKWARD = [
     "SELECT SUM(age / n), SUM(age * n), SUM(age + n), SUM(age - n), SUM(age % n), SUM(-age), SUM(ABS(n)) FROM visits",
@@ -236,6 +248,28 @@ ATTACKS = [
     "SELECT pop, (SELECT COUNT(*) FROM users) FROM regions, UNNEST((SELECT uid FROM visits)) AS t(x)",
     "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (age PERCENT)",
     "SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1",
+    "SELECT COUNT(*) FROM (SELECT uid, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (ORDER BY uid, day) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY region ORDER BY uid) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY uid + 0 ORDER BY day) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY uid % 2 ORDER BY day) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY b ORDER BY day) AS x "
+    "FROM (SELECT uid, cost, day, region AS b FROM visits))",
+    "SELECT SUM(x) FROM (SELECT v.uid, LAG(income) OVER (PARTITION BY u.boss ORDER BY day) AS x "
+    "FROM visits v JOIN users u ON v.uid = u.uid)",
+    "SELECT SUM(x) FROM (SELECT b AS uid, LAG(cost) OVER (PARTITION BY uid) AS x FROM (SELECT age AS uid, uid AS b, "
+    "cost FROM visits))",
+    "SELECT SUM(x) FROM (SELECT pop, LAG(pop) OVER (PARTITION BY region) AS x FROM regions), visits",
+    "SELECT SUM(x) FROM (SELECT LAG(age) OVER (PARTITION BY sex) AS x FROM people)",
+    "SELECT SUM(x) FROM (SELECT uid, SUM(cost) OVER (PARTITION BY uid) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost, n) OVER (PARTITION BY uid ORDER BY day) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(cost, 1, 0) OVER (PARTITION BY uid ORDER BY day) AS x FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, FIRST_VALUE(cost) OVER (PARTITION BY uid ORDER BY day ROWS 2 PRECEDING) AS x "
+    "FROM visits)",
+    "SELECT SUM(x) FROM (SELECT uid, LAG(AVG(cost)) OVER (PARTITION BY uid ORDER BY region) AS x FROM visits "
+    "GROUP BY uid, region)",
+    "SELECT COUNT(*) FROM (SELECT uid, LAG(cost) OVER w AS x FROM visits WINDOW w AS (PARTITION BY region))",
+    "SELECT uid, LAG(cost) OVER (PARTITION BY uid) FROM visits",
     "SELECT uid FROM visits",
     "SELECT uid, COUNT(*) FROM visits GROUP BY uid",
     "SELECT v.uid, COUNT(*) FROM visits v JOIN users u USING (uid) GROUP BY u.uid, v.uid",

@@ -70,7 +70,7 @@ def make_total(node: exp.Expr, condition: bool = False) -> exp.Expr:
     made = boolean(holder.this) if condition else holder.this
     if isinstance(made, exp.Literal) and kind_of(made) == "number":
         made = number(made)  # engines have it as a decimal, which numbers of other columns may not fit into
-    if isinstance(made, exp.Column) and kind_of(made) == "time":
+    if isinstance(made, exp.Column | exp.Window) and kind_of(made) == "time":
         made = time(made)  # what is shown of it cannot be more than what those who read it can hold
     made.meta[TOTAL] = True
     made.parent = None

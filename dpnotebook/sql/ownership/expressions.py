@@ -12,6 +12,7 @@ from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.ownership.windows import in_full_order, refuse_windows
 from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def resolve(
     SQLError
         If a name means nothing, a comparison could fail, or a subquery reads a private table.
     """
-    refuse_windows(written, reader.text)
+    refuse_windows(written, scope, reader.text)
     place = None if aliases else (id(written), id(scope))
     if place is not None and place in reader.resolved:
         return reader.resolved[place][2].copy()
@@ -78,25 +79,12 @@ def resolve(
             node.replace(_subquery(node, scope, environment, reader))
         else:
             node.replace(_column(node, scope, reader, aliases or {}))
-    found: exp.Expr = check_comparisons(holder, written, reader.text).this
+    found: exp.Expr = in_full_order(check_comparisons(holder, written, reader.text).this, scope)
     check_growth(found, written, reader.text)
     found.parent = None
     if place is not None:
         reader.resolved[place] = written, scope, found
     return found.copy()
-
-
-def refuse_windows(written: exp.Expr, text: Text) -> None:
-    """Refuse windows over rows: what one shows of a row depends on the rows of other units."""
-    node = written.find(exp.Window, exp.Qualify, exp.Grouping)
-    if isinstance(node, exp.Grouping):
-        raise text.error("GROUPING stands in a list whose GROUP BY has a ROLLUP, a CUBE or GROUPING SETS", node)
-    if node is not None:
-        message = (
-            "windows are over groups that were released, as over rows one would tell of other units; write GROUP BY, "
-            "and SUM(COUNT(*)) OVER () for a total of all groups"
-        )
-        raise text.error(message, node)
 
 
 def total(node: exp.Expr, condition: bool = False) -> exp.Expr:

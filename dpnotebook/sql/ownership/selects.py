@@ -14,13 +14,14 @@ from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.catalog import bounded
-from dpnotebook.sql.ownership.expressions import bare, refuse_windows, resolve, total, words_of
+from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
 from dpnotebook.sql.ownership.growth import growth_of
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
 from dpnotebook.sql.ownership.set_operations import set_operation
+from dpnotebook.sql.ownership.windows import refuse, refuse_windows
 from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, re
             "aggregation, group by the unit's column too",
             _aggregation(query),
         )
-    refuse_windows(query, reader.text)
     source = reader.source(query, environment, outer)
     if source.owner is not None and (query.args.get("limit") or query.args.get("offset")):
         raise reader.text.error(f"LIMIT below an aggregation is not supported: {KEEPS}", query.args.get("limit"))
@@ -62,6 +62,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     if group.sets is not None:
         raise reader.text.error(ONE_SET, query.args["group"])
     aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
+    _check_windows(query, scope, aggregated, reader)
     outputs = _outputs(query, scope, environment, reader)
     aliases = _aliases(query, outputs)
     if aggregated:
@@ -115,6 +116,17 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         distinct is not None,
         distinct is not None,
     )
+
+
+def _check_windows(query: exp.Select, scope: Scope, aggregated: bool, reader: ReaderProtocol) -> None:
+    """Refuse windows but those over the rows of one unit, in the list of a query that shows rows."""
+    kept = query.args.get("qualify")
+    if kept is not None:
+        refuse_windows(kept.this, scope, reader.text)
+        raise reader.text.error("for a condition on a window over rows put it into FROM, and write WHERE", kept.this)
+    listed = [node for item in query.expressions for node in item.find_all(exp.Window)]
+    if aggregated and listed:
+        refuse(listed[0], scope, reader.text)
 
 
 def _check_distinct(

@@ -1,0 +1,71 @@
+"""Windows over the rows of one unit, below a private aggregation: the visit before, the first one, its number.
+
+What such a window shows of a row follows from rows of the same unit, and from nothing else. So that it depends on no
+others, rows have one order: where what is written leaves it open, all columns decide. Rows that are equal in all of
+them may change places without a difference.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.types import SCALARS
+from dpnotebook.sql.ownership.scope import Scope
+
+RANKS = (exp.Rank, exp.DenseRank)  # which rows of one rank share
+BY_UNIT = (*RANKS, exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue)
+
+
+def refuse_windows(written: exp.Expr, scope: Scope, text: Text) -> None:
+    """Refuse windows over rows of several units: what one shows of a row would depend on the rows of others."""
+    for node in written.find_all(exp.Window, exp.Qualify, exp.Grouping):
+        if isinstance(node, exp.Grouping):
+            raise text.error("GROUPING stands in a list whose GROUP BY has a ROLLUP, a CUBE or GROUPING SETS", node)
+        if not isinstance(node, exp.Window) or not _is_of_one_unit(node, scope, text):
+            refuse(node, scope, text)
+        function, offset = node.this, node.this.args.get("offset")
+        written_out = offset is None or (isinstance(offset, exp.Literal) and not offset.is_string)
+        plain = node.args.get("spec") is None and function.args.get("default") is None and written_out
+        if not isinstance(function, BY_UNIT) or not plain:
+            message = (
+                "over the rows of one unit there are ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD and FIRST_VALUE, as in "
+                "LAG(column) or LAG(column, 2), without a frame; what is added up is a query with GROUP BY in FROM"
+            )
+            raise text.error(message, node)
+
+
+def refuse(node: exp.Expr, scope: Scope, text: Text) -> None:
+    """Raise SQLError for a window that is not over the rows of one unit, or not in a query that shows rows."""
+    units = [column.name for column in scope.columns if column.unit]
+    own = f". In FROM, over the rows of each unit, it is PARTITION BY {units[0]}" if units else ""
+    raise text.error(
+        "windows are over groups that were released, as over rows one would tell of other units; write GROUP BY, and "
+        f"SUM(COUNT(*)) OVER () for a total of all groups{own}",
+        node,
+    )
+
+
+def in_full_order(found: exp.Expr, scope: Scope) -> exp.Expr:
+    """Return an expression, its columns resolved, whose windows leave open no order of rows that differ."""
+    for window in list(found.find_all(exp.Window)):
+        if isinstance(window.this, RANKS):
+            continue
+        written = window.args.get("order")
+        order = [] if written is None else list(written.expressions)
+        for column in scope.columns:
+            value = scope.value(column)
+            value = value if column.kind in SCALARS else exp.cast(value, "text")
+            order.append(exp.Ordered(this=value, desc=False, nulls_first=False))
+        window.set("order", exp.Order(expressions=order))
+    return found
+
+
+def _is_of_one_unit(window: exp.Window, scope: Scope, text: Text) -> bool:
+    """Return whether a window is over the rows of one unit: it is partitioned by the column of units."""
+    for node in window.args.get("partition_by") or []:
+        plain = node.unnest()
+        found = scope.find(plain, text) if isinstance(plain, exp.Column) else None
+        if found is not None and found[1] is scope and found[0].unit:
+            return True
+    return False
