@@ -28,6 +28,7 @@ from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
     Answer,
+    is_spike,
     located,
     range_edges,
     reach,
@@ -60,6 +61,8 @@ class ValueHistogram:
         How many parts a unit has.
     scale, tail_ratio
         Standard deviation of the noise in units, and how many times as wide Gaussian noise is that is far out as often.
+    sure
+        What bounds hold at least, where nearly all that finer bins tell is one value, and others are far from it.
     """
 
     between: Bounds | None
@@ -68,6 +71,7 @@ class ValueHistogram:
     parts: int = 1
     scale: float = math.nan
     tail_ratio: float = 1.0
+    sure: Bounds | None = None
 
     def bounds(self, aggregate: Aggregate, noise: float) -> tuple[Bounds | None, Taken]:
         """Return bounds that suit an aggregate, and what they take from its answer.
@@ -111,14 +115,17 @@ class ValueHistogram:
         """Return it as JSON values."""
         told = {name: list(getattr(self, name)) for name in ("edges", "counts")}
         between = None if self.between is None else [str(bound) for bound in self.between]
-        return told | {"between": between, "parts": self.parts, "scale": self.scale, "tail_ratio": self.tail_ratio}
+        sure = {} if self.sure is None else {"sure": [str(bound) for bound in self.sure]}
+        rest = {"between": between, "parts": self.parts, "scale": self.scale, "tail_ratio": self.tail_ratio}
+        return told | rest | sure
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> ValueHistogram:
         """Return what `to_json` wrote."""
         between = None if told["between"] is None else (Fraction(told["between"][0]), Fraction(told["between"][1]))
         edges, counts = tuple(map(float, told["edges"])), tuple(map(int, told["counts"]))
-        return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]))
+        sure = (Fraction(told["sure"][0]), Fraction(told["sure"][1])) if "sure" in told else None
+        return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]), sure)
 
 
 @lru_cache(maxsize=256)
@@ -129,15 +136,20 @@ def _bounds(told: ValueHistogram, of: Answer | None, integer: bool, steps: int) 
     counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
     if of is None:
         span = spanned(counts, told.scale, edges, told.tail_ratio)
+        span = span if span is None or told.sure is None else _hull(span, told.sure)
         found = None if span is None else (span, Taken())
     else:
-        found = trimmed(counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio)
+        found = trimmed(counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure)
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
     if integer:
         low, high = Fraction(math.floor(low)), Fraction(math.ceil(high))
     return (low, high), cut
+
+
+def _hull(one: Bounds, other: Bounds) -> Bounds:
+    return min(one[0], other[0]), max(one[1], other[1])
 
 
 def measured_values(
@@ -157,6 +169,8 @@ def measured_values(
         Executes a query in DuckDB's SQL; draws noise of a law and a scale.
     """
     ratio, parts = accountant.law.tail_ratio, parts_of_unit(select)
+    function = function_of(aggregate.kind)
+    zeros = not (function.adds or function.centres)
 
     def noisy(bins: int, between: Iterable[float | Fraction] | None, scale: Fraction) -> NDArray[np.int64]:
         edges = None if between is None else tuple(map(float, between))
@@ -168,7 +182,7 @@ def measured_values(
         if bounds is None:
             first, spent = histogram_scale(accountant, cost), spent + cost
             magnitudes = noisy(magnitude_edges().size - 1, None, first) / parts
-            bounds = found_magnitudes(magnitudes, first, accountant.noise)
+            bounds = found_magnitudes(magnitudes, first, accountant.noise, zeros=zeros)
     if bounds is None:
         return ValueHistogram(None), spent
     units = _units_between(magnitudes, bounds)
@@ -176,9 +190,11 @@ def measured_values(
     scale = histogram_scale(accountant, each)
     spread = math.sqrt(accountant.law.variance(scale))
     between, whole, told = wider(bounds), with_tails(bounds), bounds
+    surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
         found, spent = located(noisy(FINE, between, scale) / parts, spread * ratio, between), spent + each
-        if found is None:
+        sure = surely if found is not None and is_spike(found[0], between, surely) else None
+        if found is None or sure is not None:
             break
         bounds, finer = found
         between = told = with_margins(bounds, between)
@@ -187,7 +203,7 @@ def measured_values(
     edges = range_edges(bounds, whole)
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
-    return ValueHistogram(told, places, numbers, parts, spread, ratio), spent + each
+    return ValueHistogram(told, places, numbers, parts, spread, ratio, sure), spent + each
 
 
 def _units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:

@@ -155,7 +155,7 @@ EXPRESSIONS = [
     "DATE_DIFF('day', \"since\", DATE '2020-12-31')",
     'DATE_DIFF(\'hour\', "since", "seen")',
     "DATE_DIFF('second', \"seen\", TIMESTAMP '2020-01-05 06:07:08')",
-    '"seen" - "since"',
+    'ROUND(("seen" - "since") * 24, 3)',
     '"since" + INTERVAL 40 DAY',
     "\"since\" >= '2020-02-01'",
 ]

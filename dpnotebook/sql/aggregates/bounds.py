@@ -46,6 +46,7 @@ LEAST, MOST = -40, 63  # magnitudes are told apart from 2^-40 up to 2^63; smalle
 
 STEPS_OF_MEANS = 1024  # of 1, in which what units have on average is added up by norm
 PARTS_OF_UNIT = 1 << 20  # in which units are added up by bin, whose rows or groups share them
+NOBODY = -1e15  # units in a bin that is not looked at
 SURE = 1e-6  # how likely noise alone may pick bounds, of all bins and runs of them
 RUNS = (1, 2, 3)  # neighbouring bins that are looked at together: what people earn or pay spans several
 # How likely noise may add empty bins to those found: within the reach of these, or at twice it. An eighth of that for
@@ -119,7 +120,8 @@ def find_bounds(
 def _bounds(aggregate: Aggregate, noisy: NDArray[np.float64], scale: Fraction, noise: Noise) -> Bounds | None:
     """Return bounds that suit what they bound; None where they are not found."""
     function = function_of(aggregate.kind)
-    bounds = found(noisy, scale, noise, function.whole(aggregate), around_zero=function.adds)
+    zeros = not (function.adds or function.averages or function.squares)
+    bounds = found(noisy, scale, noise, function.whole(aggregate), function.adds, zeros)
     if bounds is None:
         return None
     lower, upper = bounds
@@ -176,9 +178,16 @@ def histogram_scale(accountant: Accountant, units: int) -> Fraction:
 
 
 def found(
-    noisy: ArrayLike, scale: Fraction, noise: Noise, integer: bool = False, around_zero: bool = False
+    noisy: ArrayLike,
+    scale: Fraction,
+    noise: Noise,
+    integer: bool = False,
+    around_zero: bool = False,
+    zeros: bool = False,
 ) -> Bounds | None:
     """Return bounds that hold nearly all of what units would add, lower < upper; None where noise hides them.
+
+    Many who have exactly zero tell nothing of how large what the others have is, whom noise may hide.
 
     Parameters
     ----------
@@ -190,16 +199,19 @@ def found(
         Whether only whole numbers are added.
     around_zero
         Whether the bounds must hold zero, as those of sums: a unit that leaves takes nothing more than its sum along.
+    zeros
+        Whether it is enough that most have zero, as for a median.
     """
     counts, edges = np.asarray(noisy, dtype=float), magnitude_edges()
     if counts.shape != (edges.size - 1,):
         raise ValueError(f"there are {edges.size - 1} bins, not {counts.shape}")
-    core = _core(counts, scale, noise)
+    core, middle = _core(counts, scale, noise), counts.size // 2  # the bin of zero
+    if not core.any():
+        core[middle] = zeros and counts[middle] >= _level(noise, scale, 1)
     if not core.any():
         return None
     passing = np.flatnonzero(core | (counts >= _near(core, scale, noise)))
     lower, upper = Fraction(edges[passing[0]]), Fraction(edges[passing[-1] + 1])
-    middle = (edges.size - 1) // 2  # the bin of zero
     if passing[0] == middle:
         lower = Fraction(0)
     if passing[-1] == middle:
@@ -220,9 +232,14 @@ def units_found(noise: Noise, scale: Fraction) -> int:
 
 
 def _core(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> NDArray[np.bool_]:
-    """Return the bins that surely hold units: those that pass alone, or else the fullest run of a few that passes."""
+    """Return the bins that surely hold units: those that pass alone, or else the fullest run of a few that passes.
+
+    The bin of zero is none of them.
+    """
+    others = counts.copy()
+    others[counts.size // 2] = NOBODY
     for width in RUNS:
-        sums = np.convolve(counts, np.ones(width), "valid")
+        sums = np.convolve(others, np.ones(width), "valid")
         passing = sums >= _level(noise, scale, width)
         if passing.any():
             if width > 1:

@@ -26,6 +26,7 @@ Answer = Literal["means", "sums", "squares"]
 
 ROUNDS = OF_VALUES - 1  # histograms of values beside that of magnitudes: the last one is coarse
 FINE = 1536  # bins of equal width: many tell where values are
+SPIKE = 2  # bins: what takes no more may be one value that many have
 SPREAD = 64  # bins: where values take more, finer ones would not tell more
 NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
@@ -75,6 +76,21 @@ def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bo
     return tuple(Fraction(float(low + width * place)) for place in found), end - first < SPREAD
 
 
+def is_spike(found: Bounds, between: Bounds, magnitudes: Bounds) -> bool:
+    """Return whether nearly all that is found is one value, such as zero, and others are surely far from it.
+
+    Parameters
+    ----------
+    found, between
+        What `located` found, and what its bins lie between.
+    magnitudes
+        What values were found to lie between before, whose farthest order of magnitude surely has some.
+    """
+    (low, high), (least, most) = found, magnitudes
+    narrow = high - low <= SPIKE * (between[1] - between[0]) / FINE
+    return narrow and (high < most / 2 if most > -least else low > least / 2)
+
+
 def with_margins(found: Bounds, bounds: Bounds) -> Bounds:
     """Return bounds with as much on either side, as far as other bounds go."""
     low, high = found
@@ -93,7 +109,13 @@ def range_edges(found: Bounds, bounds: Bounds) -> Floats:
 
 
 def trimmed(
-    counts: ArrayLike, scale: float, edges: Floats, noise: float, of: Answer, tail_ratio: float = 1.0
+    counts: ArrayLike,
+    scale: float,
+    edges: Floats,
+    noise: float,
+    of: Answer,
+    tail_ratio: float = 1.0,
+    sure: Bounds | None = None,
 ) -> tuple[Bounds, Taken] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
@@ -111,6 +133,8 @@ def trimmed(
         What the answer is: how large values are on average, all together, or how far they are spread.
     tail_ratio
         How many times as wide Gaussian noise would be that is far out as often.
+    sure
+        What the bounds hold at least; None where these counts alone tell.
 
     Returns
     -------
@@ -126,7 +150,8 @@ def trimmed(
     likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
     ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
-    low, high = low[low < high], high[low < high]
+    wide = (low < high) if sure is None else (low <= float(sure[0])) & (high >= float(sure[1]))
+    low, high = low[wide], high[wide]
     error = noise / max(float(likely.sum()), 1.0) * reach(low, high, of)
     best = int(np.argmin(_bias(likely, ends, low, high, squares) ** 2 + error**2))
     cut = float(_bias(average, ends, low[best : best + 1], high[best : best + 1], squares)[0])
