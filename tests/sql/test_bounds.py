@@ -105,7 +105,7 @@ def test_edges_are_signed_powers_of_two_around_zero():
 )
 def test_bounds_hold_the_data_without_noise(values, integer, around_zero, bounds):
     counts = histogram(values * 1000)
-    lower, upper = found(counts, Fraction(1), "gaussian", integer, around_zero)
+    lower, upper = found(counts, Fraction(1), "gaussian", integer, around_zero, zeros=True)
     assert (lower, upper) == bounds
 
 
@@ -120,7 +120,7 @@ def test_bounds_hold_the_data_without_noise(values, integer, around_zero, bounds
 )
 def test_bounds_are_proper_or_not_found(values, times, integer, around_zero, noise, scale):
     noisy = histogram(values) * times + draw_integers(noise, scale, BINS)
-    bounds = found(noisy, scale, noise, integer, around_zero)
+    bounds = found(noisy, scale, noise, integer, around_zero, zeros=True)
     if bounds is None:
         assert times * len(values) < 500 * scale
         return

@@ -163,7 +163,8 @@ def test_verbs_say_what_sql_does_better(frame):
         table = session.table("visits")
         (line,) = said(table.groupby("city").count(epsilon=0.2))
         assert "one who with 130 rows" in line
-        assert said(table.mean("cost", epsilon=0.2))
+        assert said(table.mean("cost", epsilon=0.2, bounds=(0, 200)))
+        assert not is_planned(table.mean("cost", epsilon=0.2))  # it is what SQL does
         assert not said(table.histogram("cost", epsilon=0.2))  # of bins, which SQL has not
         table.groupby("city").count(epsilon=0.5).run()
         assert not said(table.groupby("city").count(epsilon=0.2))
@@ -265,7 +266,8 @@ def test_what_the_planner_measured_for_many_rows_is_no_answer_to_the_same_epsilo
     with closing(opened(frame, dpn.Budget(30.0, 1e-6), MANY)) as session:
         asked = getattr(session.table("visits").groupby("city"), verb)
         columns = [] if verb == "count" else ["cost"]
-        query = asked(*columns, epsilon=0.3)
+        all_values = {} if verb == "count" else {"bounds": (0, 200)}  # so that it goes by what is declared
+        query = asked(*columns, epsilon=0.3, **all_values)
         far, first = query.plan.error, query.run()
         plan = by_city(session, what).plan
         assert plan.cost.units > 0
@@ -281,5 +283,6 @@ def test_what_the_planner_measured_for_many_rows_is_no_answer_to_the_same_epsilo
 def test_what_the_planner_measured_much_more_closely_is_free(frame, what, verb):
     with closing(opened(frame, dpn.Budget(60.0, 1e-6), MANY)) as session:
         columns = [] if verb == "count" else ["cost"]
-        getattr(session.table("visits").groupby("city"), verb)(*columns, epsilon=30.0).run()
+        all_values = {} if verb == "count" else {"bounds": (0, 200)}
+        getattr(session.table("visits").groupby("city"), verb)(*columns, epsilon=30.0, **all_values).run()
         assert by_city(session, what, epsilon=0.03).plan.free
