@@ -98,8 +98,9 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
     ]
     values["aggregates"] = [_aggregate_to_json(aggregate) for aggregate in select.aggregates]
     values["contribution"] = [select.contribution.kind, select.contribution.most]
-    if not select.drawn:
-        del values["drawn"]
+    for part in ("drawn", "rows_if_hidden"):
+        if not values[part]:
+            del values[part]
     return values
 
 

@@ -95,6 +95,32 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     return counted(parts, len(wanted), SUMMED if any(centred) else ())
 
 
+def rows_of_units(select: PrivateSelect, edges: tuple[int, ...], run: Run) -> Counts:
+    """Return how many units have how many rows that take part, each unit counted once, shape (bins,).
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    edges
+        The least number of rows in each bin, and one behind them; who has more is in the last bin.
+    run
+        Executes a query.
+    """
+    found = run(rows_of_units_sql(select, edges))
+    return units_by_bin(found, 1, len(edges) - 1)[0]
+
+
+def rows_of_units_sql(select: PrivateSelect, edges: tuple[int, ...]) -> str:
+    """Return the query of `rows_of_units`: columns `which`, `bin`, `v0`."""
+    parts = Parts(select, "")
+    parts.take([], [])
+    parts.keep_listed([])
+    parts.add("sizes", f"SELECT u, CAST(count(*) AS DOUBLE) AS n FROM {parts.last} GROUP BY u")
+    parts.add("binned", f"SELECT {steps.bin_number('n', tuple(map(float, edges)))} AS bv0 FROM {parts.last}")
+    return counted(parts, 1, hold=False)
+
+
 def values(select: PrivateSelect, column: int, bins: int, between: tuple[float, ...] | None, run: Run) -> Counts:
     """Return how many units have a value in which bin, each shared evenly between its rows, in `bounds.parts_of_unit`.
 
