@@ -1,7 +1,7 @@
 """How many rows units have, where rows are drawn: a noisy histogram that later statements use for nothing.
 
-Where noise is no Gaussian one, what a unit adds cannot be clipped to an L2 norm: so many of its rows are drawn at random,
-and noise is in proportion to that number. The first statement of some rows measures, with a small share of its cost, how
+Where noise is not Gaussian, what a unit adds cannot be clipped to an L2 norm: some of its rows are drawn at random, and
+noise is in proportion to their number. The first statement of some rows measures, with a small share of its cost, how
 many units have how many; each statement draws as many as suit its own noise then.
 """
 
@@ -97,7 +97,7 @@ def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accou
 def rows_still_suit(
     known: KnownRows | None, select: PrivateSelect, rows: int, costs: Shares, accountant: Accountant
 ) -> bool:
-    """Return whether rows that were drawn for one price may stay so for another one; arguments as for `counted_rows`."""
+    """Return whether rows that were drawn for one price may stay so for another; arguments as for `counted_rows`."""
     if known is None:
         return True
     added = _added(select, costs, accountant)

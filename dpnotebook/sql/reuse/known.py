@@ -33,7 +33,8 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
-# By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None where nothing could be.
+# By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
+# where nothing could be.
 Alone = dict[tuple[int, tuple[tuple[Fraction, ...] | None, ...]], tuple[Measuring, Sequence[Expectation]] | None]
 
 
