@@ -134,15 +134,12 @@ class Questions:
         if query.prepaid is not None:
             plan = self._prepaid(plan, query.prepaid, table, moment)
         steps, law = plan.steps, self.ledger.accountant.law
+        fewer, inside = "", closer_inside(query.question, table, plan.error)
         if query.statement is None:
             closer = closer_in_sql(query.question, table, law)
         else:
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
-            steps = (LINEAR, *steps)
-        fewer, inside = (
-            closer_with_fewer_rows(query.question, table, law),
-            closer_inside(query.question, table, plan.error),
-        )
+            fewer, steps = closer_with_fewer_rows(query.question, table, law), (LINEAR, *steps)
         said = [] if plan.free else [closer, fewer, inside]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)

@@ -248,7 +248,9 @@ class Statements:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise, or by rows."""
         if contribution is not None:
             return contribution
-        return "planned" if self.ledger.accountant.law.euclidean else "counted"
+        if self.ledger.accountant.law.euclidean:
+            return "planned"
+        return None if self.ledger.threshold_delta else "counted"  # which groups are shown depends on the rows declared
 
     def _rows_or(self, other: Statement, counted: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
         """Return a statement that finds how many rows of a unit count, or else one of which all that are declared do.

@@ -149,15 +149,15 @@ def price(
         if usable:
             costs = shares(select, share, accountant, {**usable, **certain})
         found = clips(select, usable, costs, accountant) | certain
-        bounds = {i: clip.bounds for i, clip in found.items()}
-        measured = measuring(_usually(select), costs, accountant, delta, bounds)
+        known_bounds = {i: clip.bounds for i, clip in found.items()}
+        measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)
         clipped.append(found)
         kept = [found[i].kept if i in found else 1.0 for i in range(len(select.aggregates))]
         told_of = counting(groups[place] if groups else (), kept)
-        ends = _ends(select, costs, accountant, delta, bounds)
+        ends = _ends(select, costs, accountant, delta, known_bounds)
         between = [expected(one, confidence, told_of) for one in ends]
         sought = _sought(select, found)
         for i, (aggregate, error) in enumerate(
@@ -169,7 +169,7 @@ def price(
             by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
             half_widths = [one[i].half_width for one in between]
             if select.rows_if_hidden:
-                by_values, error, std_error = False, replace(error, half_width=math.nan), math.nan
+                by_values, error, std_error = inside, replace(error, half_width=math.nan), math.nan
             elif inside and not between:
                 half_widths, error, std_error = [error.half_width], replace(error, half_width=math.nan), math.nan
             parts.append(

@@ -128,22 +128,25 @@ class CountedRows:
         Rows that are left out of a group then.
     hidden
         Whether noise hid how many there are.
+    of_units
+        Whether it is units that are left out, and not rows, as nothing else is counted.
     """
 
     most: int
     lost: Taken = NOT_KNOWN
     hidden: bool = False
+    of_units: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        told = {"most": self.most, "hidden": self.hidden}
+        told: dict[str, Any] = {"most": self.most, "hidden": self.hidden, "of_units": self.of_units}
         return told | ({"about": self.lost.about, "at_most": self.lost.most} if self.lost.known else {})
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> CountedRows:
         """Return what `to_json` wrote."""
         lost = Taken(told["about"], told["at_most"]) if "about" in told else Taken()
-        return cls(told["most"], lost, told["hidden"])
+        return cls(told["most"], lost, told["hidden"], told["of_units"])
 
     @property
     def words(self) -> str:
@@ -156,7 +159,8 @@ class CountedRows:
             return f"{count}; hardly any has more"
         about, most = (f"{float(f'{number:.3g}'):,.4g}" for number in self.lost[:2])
         more = f", at most about {most}" if about != most else ""
-        return f"{count}: that leaves about {about} rows out of a group{more}, beside the noise"
+        what = "units" if self.of_units else "rows"
+        return f"{count}: that leaves about {about} {what} out of a group{more}, beside the noise"
 
 
 def rows_to_count(told: RowHistogram, added: Sequence[Added], groups: int, most: int) -> CountedRows | None:
@@ -177,10 +181,12 @@ def rows_to_count(told: RowHistogram, added: Sequence[Added], groups: int, most:
         return None
     tried = tuple(k for k in _tried(most) if k <= most)
     best = tried[int(np.argmin(_errors(told, added, groups, tried)))]
-    excess = _excess(row_edges(told.most), (best,), None)[0]
+    once = added[0].groups if all(one.groups is not None for one in added) else None
+    excess = _excess(row_edges(told.most), (best,), once)[0]
     about, at_most = (max(float(excess @ units), 0.0) for units in (found.average, found.heavy))
     share = groups**-SPREAD
-    return CountedRows(best, Taken(min(about, at_most) * share, at_most / math.sqrt(groups)))
+    lost = Taken(min(about, at_most) * share, at_most / math.sqrt(groups))
+    return CountedRows(best, lost, of_units=once is not None)
 
 
 def nearly_best(told: RowHistogram, added: Sequence[Added], groups: int, most: int, rows: int) -> bool:

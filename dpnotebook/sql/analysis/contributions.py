@@ -82,6 +82,9 @@ def contribution_of(
     counted = (
         wanted == "counted" and not private and not source.single and any(function_of(one.kind).adds for one in calls)
     )
+    if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
+        kind = Contribution("rows", 1)
+        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", 0
     if counted and (max_rows is None or max_rows >= FOUND_ROWS):
         kind = Contribution("rows", max_rows or MOST_ROWS)
         declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
