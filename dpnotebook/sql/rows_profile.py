@@ -21,7 +21,7 @@ from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, of_rows
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.units_rows import (
-    Added,
+    Addend,
     CountedRows,
     RowHistogram,
     nearly_best,
@@ -147,7 +147,7 @@ def rows_sought(select: PrivateSelect, books: Books, units: int, *, renew: bool 
     return known
 
 
-def _added(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list[Added]:
+def _added(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list[Addend]:
     """Return what depends on how many rows count: averages and quantiles of few rows are about those of all."""
     found = []
     for i, aggregate in enumerate(select.aggregates):
@@ -155,7 +155,7 @@ def _added(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
         if function.adds:
             noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
             once = select.groups_declared if function.of == "units" else None
-            found.append(Added(noise, _worth(aggregate), once))
+            found.append(Addend(noise, _worth(aggregate), once))
     return found
 
 

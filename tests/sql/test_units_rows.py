@@ -21,7 +21,7 @@ from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.units_rows import (
-    Added,
+    Addend,
     CountedRows,
     RowHistogram,
     nearly_best,
@@ -176,7 +176,7 @@ def test_what_is_chosen_is_nearly_the_best_in_hindsight(name, epsilon, most):
     for _ in range(9):
         noisy = exact + np.round(random.laplace(0, float(scale), exact.size)).astype(int)
         chosen = rows_to_count(
-            RowHistogram(most, tuple(map(int, noisy)), scale, "laplace", 1), [Added(spread)], 20, most
+            RowHistogram(most, tuple(map(int, noisy)), scale, "laplace", 1), [Addend(spread)], 20, most
         )
         found.append(error(chosen.most) / best)
     assert np.median(found) < 1.9
@@ -186,16 +186,16 @@ def test_what_is_chosen_is_nearly_the_best_in_hindsight(name, epsilon, most):
 def test_other_noise_is_told_from_nearly_the_same():
     exact = np.histogram(TABLES["lognormal"], row_edges(200))[0]
     told = RowHistogram(200, tuple(map(int, exact)), Fraction(10), "laplace", 1)
-    chosen = rows_to_count(told, [Added(14.0)], 20, 200).most
-    assert nearly_best(told, [Added(14.0)], 20, 200, chosen)
-    assert nearly_best(told, [Added(15.0)], 20, 200, chosen)
-    assert not nearly_best(told, [Added(1_400.0)], 20, 200, chosen)
-    assert not nearly_best(told, [Added(0.1)], 20, 200, chosen)
+    chosen = rows_to_count(told, [Addend(14.0)], 20, 200).most
+    assert nearly_best(told, [Addend(14.0)], 20, 200, chosen)
+    assert nearly_best(told, [Addend(15.0)], 20, 200, chosen)
+    assert not nearly_best(told, [Addend(1_400.0)], 20, 200, chosen)
+    assert not nearly_best(told, [Addend(0.1)], 20, 200, chosen)
 
 
 def test_where_noise_hides_all_nothing_is_chosen():
     told = RowHistogram(30, (3, -5, 4, 2, 0, 1, -2, 3, 1, 0), Fraction(50), "laplace", 1)
-    assert rows_to_count(told, [Added(1.0)], 20, 30) is None
+    assert rows_to_count(told, [Addend(1.0)], 20, 30) is None
     assert all(math.isnan(number) for number in told.described)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "not known yet"  # of an error that depends on bounds which are still to be found
 MOST_NAMED = 3  # errors in one line
+FOR_ROWS = f" (1 to {MANY_ROWS} rows a unit)"  # of a range: there may be more
 MORE_ROWS = "in proportion more if it has more"
 
 
@@ -45,9 +46,7 @@ def in_short(plan: Plan, most: int = MOST_NAMED) -> str:
     found = plan.parts
     if not several(plan):
         return f"±{formatting.error(plan.error)} {plan.unit}"
-    named = [f"{part.name} {_error(part)}" for part in found[:most]]
-    if any(_goes_by_rows(part) for part in found[:most]):
-        named[-1] += f" if one unit has 1 to {MANY_ROWS} rows"
+    named = [f"{part.name} {_error(part)}{FOR_ROWS * _goes_by_rows(part)}" for part in found[:most]]
     return ", ".join(named) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 

@@ -89,7 +89,7 @@ class RowHistogram:
 
 
 @dataclass(frozen=True)
-class Added:
+class Addend:
     """What an aggregate loses by rows that do not count, and its noise.
 
     Parameters
@@ -163,7 +163,7 @@ class CountedRows:
         return f"{count}: that leaves about {about} {what} out of a group{more}, beside the noise"
 
 
-def rows_to_count(told: RowHistogram, added: Sequence[Added], groups: int, most: int) -> CountedRows | None:
+def rows_to_count(told: RowHistogram, added: Sequence[Addend], groups: int, most: int) -> CountedRows | None:
     """Return how many rows of a unit should count, and what is left out of a group then; None where noise hides it.
 
     Parameters
@@ -189,7 +189,7 @@ def rows_to_count(told: RowHistogram, added: Sequence[Added], groups: int, most:
     return CountedRows(best, lost, of_units=once is not None)
 
 
-def nearly_best(told: RowHistogram, added: Sequence[Added], groups: int, most: int, rows: int) -> bool:
+def nearly_best(told: RowHistogram, added: Sequence[Addend], groups: int, most: int, rows: int) -> bool:
     """Return whether a number of rows that was chosen for other noise gives nearly the least error.
 
     Parameters
@@ -228,7 +228,7 @@ def _units(told: RowHistogram) -> _Units | None:
     return _Units(likely + WARY * np.maximum(heavy - likely, 0.0), average, heavy)
 
 
-def _errors(told: RowHistogram, added: Sequence[Added], groups: int, tried: tuple[int, ...]) -> Floats:
+def _errors(told: RowHistogram, added: Sequence[Addend], groups: int, tried: tuple[int, ...]) -> Floats:
     """Return the logarithm of the product of the squared errors of all aggregates, for each number of rows."""
     found, share = _units(told), groups**-SPREAD
     assert found is not None
