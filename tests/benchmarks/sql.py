@@ -303,7 +303,7 @@ def rows_found(sizes: tuple[int, ...] = (5_000, 100_000), draws: int = 3) -> Non
     """Print how wrong plain COUNT and SUM are without delta, as times the best number of rows of a unit in hindsight.
 
     With `max_rows` unset, 30, 130 and 1,000, none of which knows how many rows people have. The best number is at most
-    as many, and of sums with the best upper bound too; "rows" is what `contribution="rows"` gives.
+    as many, of values as far as is declared; "rows" is what `contribution="rows"` gives.
     """
     random, cities = np.random.default_rng(), [str(i) for i in range(20)]
     mosts = (None, 30, 130, 1_000)
@@ -353,12 +353,10 @@ def _best_rows(frame: pd.DataFrame, rows: np.ndarray, column: str | None, epsilo
     """Return the least root mean squared error of a count or a sum by group, over all numbers of rows that count."""
     unit, groups = frame["unit"].to_numpy(), frame["g"].to_numpy().astype(int)
     values = np.ones(unit.size) if column is None else frame[column].to_numpy()
-    errors = []
-    for high in (1.0,) if column is None else (40.0, 60.0, 80.0, 100.0, 140.0, 200.0):
-        for k in np.unique(np.round(2.0 ** np.arange(0, np.log2(most) + 0.01, 1 / 4))):
-            kept = np.minimum(k / rows, 1.0)[unit] * np.minimum(values, high)
-            lost = np.bincount(groups, weights=values - kept)
-            errors.append(np.sqrt(np.mean(lost**2) + 2 * (k * high / epsilon) ** 2))
+    high, errors = 1.0 if column is None else 200.0, []
+    for k in np.unique(np.round(2.0 ** np.arange(0, np.log2(most) + 0.01, 1 / 4))):
+        lost = np.bincount(groups, weights=values * (1 - np.minimum(k / rows, 1.0)[unit]))
+        errors.append(np.sqrt(np.mean(lost**2) + 2 * (k * high / epsilon) ** 2))
     return float(min(errors))
 
 
