@@ -33,7 +33,6 @@ from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
-ALL_ROWS = "contribution='rows' lets all count that were declared"
 FIND_ROWS = (
     "find first how many rows of one unit to let count, with a tenth to a quarter of the cost: a noisy histogram that "
     "counts each unit once. Later statements over the same rows use what it found for nothing"
@@ -501,7 +500,12 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
 
 def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[str, ...]:
     found = [select.drawn for select in statement.selects if select.drawn]
-    found += [f"{rows.words}; {ALL_ROWS}" for rows in priced.rows if rows is not None]
+    for select, rows in zip(statement.selects, priced.rows, strict=True):
+        if rows is not None:
+            declared = select.rows_if_hidden == select.contribution.most
+            found.append(
+                f"{rows.words}; contribution='rows' lets {select.contribution.most:,} count" if declared else rows.words
+            )
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
         cut = _known({i: clip.cut for i, clip in known.items()})

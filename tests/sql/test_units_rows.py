@@ -246,7 +246,13 @@ def test_the_first_statement_finds_and_later_ones_use_it_for_nothing(frame, same
         assert session.sql(BY_CITY, epsilon=0.5).plan.free
         later = session.sql("SELECT COUNT(cost) AS n FROM visits", epsilon=0.5)
         assert "find first how many rows" not in " ".join(later.plan.steps)
-        assert any("as was found" in said for said in later.plan.warnings)
+        (said,) = [one for one in later.plan.warnings if "as was found" in one]
+        assert f"contribution='rows' lets {MANY:,} count" in said
+        (row,) = session.profile().itertuples()
+        assert (row.release, row.of, row.groups) == (first.number, "rows of one unit", 20)
+        sizes = frame.groupby("who").size()
+        assert row.units == pytest.approx(len(sizes), rel=0.3)
+        assert sizes.quantile(0.5) <= row.half <= 2 * sizes.quantile(0.5)
         release = later.run()
         assert session.spent.epsilon == pytest.approx(1.0)
         assert "profile" not in told(session, release.number)
