@@ -45,6 +45,7 @@ from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
+from dpnotebook.sql.rewrite.profiles import grouped
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -203,9 +204,10 @@ def measure_statement(
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
         several = keep is not None and (several or bool(select.rows_if_hidden))
-        rows = keep(select.rows, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
+        query, columns = (grouped(select) if several else None) or (select.rows, ())
+        rows = keep(query, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
         with rows as name:
-            read = replace(select, kept=name or "")
+            read = replace(select, kept=name or "", grouped=columns if name else ())
             answer, about = _measured(read, units, delta, accountant, execute, law, secret, hide, *known, cuts)
         if counted is not None:
             about[ROWS] = counted

@@ -212,6 +212,9 @@ class PrivateSelect:
         where it is of anything else.
     kept
         Where the rows are kept while several queries read them; empty where each of them asks `rows`.
+    grouped
+        What is kept in place of rows, where all queries begin by adding these up by unit and group: SQL of the columns
+        `s0`, `s1`, ... that are kept of each unit and group.
     drawn
         What drawing rows of a unit does to the answer, where nobody has said how many it has; else empty.
     rows_if_hidden
@@ -240,6 +243,7 @@ class PrivateSelect:
     drawn: str = ""
     rows_if_hidden: int = 0
     kept: str = field(default="", compare=False, repr=False)
+    grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def source(self) -> str:

@@ -6,7 +6,7 @@ Every unit is counted once in each of them: with its norm, or shared evenly betw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,29 @@ class ExactNorms:
 
     counts: Counts
     sums: tuple[Counts, ...] | None = None
+
+
+def grouped(select: PrivateSelect) -> tuple[str, tuple[str, ...]] | None:
+    """Return a query of all that counts need of each unit and group, and what it has; None where others are asked too.
+
+    Norms of these, how many units groups have, and the answers are all read off it. What sums and means add up depends
+    on bounds that are found in between.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    """
+    counts = all(aggregate.kind in ("count", "units") for aggregate in select.aggregates)
+    if not counts or select.contribution.kind != "l2" or select.single or select.selection == "public":
+        return None
+    inputs = sorted({one.input for one in select.aggregates if one.kind == "count" and one.input is not None})
+    parts, rows = Parts(replace(select, kept="", grouped=()), ""), Columns(select.single)
+    parts.take([], inputs)
+    for column in (None, *(f"p{i}" for i in inputs)):
+        rows.rows(column)
+    parts.group(rows.listed)
+    return parts.as_it_is(), tuple(rows.listed.values())
 
 
 def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[ExactNorms]:
