@@ -315,7 +315,8 @@ class Session(ShowsCard):
         max_rows
             With `unit`: most rows of one unit that count; more are sampled away, once, here. None: what the ledger
             knows, or nothing. Then COUNT, SUM, AVG, VAR and STDDEV in SQL find how much one unit adds by themselves,
-            where noise is Gaussian; `df.dp` needs it. It can be said later, until something was charged.
+            where noise is Gaussian, and COUNT and SUM without delta; `df.dp` needs it. It can be said later, until
+            something was charged.
         rows
             About how many rows there are, in each part, if that is public; used for the expected error of means only.
 

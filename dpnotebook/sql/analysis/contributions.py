@@ -25,7 +25,6 @@ MAX_EDGES = 1_024
 # Rows of a unit that count where nobody has said how many, of what is neither a count nor a sum: as many as GoogleSQL
 # draws for variances and percentiles. With more of them noise grows, with fewer those of large units count less.
 DRAWN_ROWS = 5
-FOUND_ROWS = 3  # declared rows of a unit from which on it is found how many should count: with fewer none are worth it
 MOST_ROWS = 1 << 16  # of a unit that may count where nobody has said how many it has
 
 
@@ -85,7 +84,7 @@ def contribution_of(
     if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
         kind = Contribution("rows", 1)
         return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", 0
-    if counted and (max_rows is None or max_rows >= FOUND_ROWS):
+    if counted and (max_rows is None or max_rows > DRAWN_ROWS):  # finding that few count less takes more than it gives
         kind = Contribution("rows", max_rows or MOST_ROWS)
         declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
         notes.append(f"as many rows of each {unit}{declared} count as are found to suit what is asked")
