@@ -1,6 +1,7 @@
 """What statements find of how much units add: found once, used by all later ones, and better than sampling rows."""
 
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,6 +40,37 @@ def session():
 def about(session, number):
     """Return what was recorded of a statement's only aggregation."""
     return session.ledger.get(number).details["selects"][0]
+
+
+@pytest.mark.parametrize("asked", ["COUNT(*)", "COUNT(*), COUNT(x), COUNT(DISTINCT who)"])
+@pytest.mark.parametrize("key", ["city", "city, y"])
+def test_counts_read_units_and_groups_once_and_find_the_same(asked, key, monkeypatch):
+    """Whether what units have in groups is kept or added up anew by every query; of hidden and NULL groups, too."""
+    random = np.random.default_rng(2)
+    frame = VISITS.assign(
+        x=np.where(random.random(len(VISITS)) < 0.3, np.nan, VISITS["cost"]),
+        y=random.choice([-0.0, 0.0, 1.5, np.nan, np.inf], len(VISITS)),
+        city=VISITS["city"].where(random.random(len(VISITS)) < 0.9),
+    )
+    found, queries = [], []
+    for keeps in (True, False):
+        session = dpn.Session(dpn.Budget(20.0, 1e-6), ":memory:", confirm="never")
+        session.protect(frame, "visits", unit="who", max_rows=50)
+        session._statements.draw = lambda noise, scale, size: np.zeros(size, dtype=np.int64)
+        workspace = session._statements.relations.workspace
+        run = workspace.run
+        monkeypatch.setattr(
+            workspace, "run", lambda query, tables, run=run: queries.append(query) or run(query, tables)
+        )
+        if not keeps:
+            monkeypatch.setattr(workspace, "keeping", lambda *_: nullcontext())
+        release = session.sql(f"SELECT {key}, {asked} FROM visits GROUP BY {key}", epsilon=2.0).run()
+        found.append((about(session, release.number), release.frame))
+        assert all(("visits" in query) != keeps for query in queries)
+        queries.clear()
+        session.close()
+    assert found[0][0] == found[1][0]
+    pd.testing.assert_frame_equal(found[0][1], found[1][1])
 
 
 def test_what_one_statement_found_the_next_ones_use_for_nothing(session):

@@ -69,7 +69,9 @@ def test_how_many_rows_are_declared_is_no_matter_to_what_finds_them():
 def test_the_preview_does_not_say_what_it_cannot_know(session, same_noise):
     plan = session.sql(BY_CITY, epsilon=1.0).plan
     assert np.isnan(plan.std_errors).all()
-    assert "the least if one unit has 1 row, the most if it has 10" in str(session.sql(BY_CITY, epsilon=1.0))
+    assert "the least if one unit has 1 row, the most if it has 10, in proportion more" in str(
+        session.sql(BY_CITY, epsilon=1.0)
+    )
     low, high = plan.parts[0].between  # of units of one row and of ten: noise is in proportion to what a unit may add
     assert high == pytest.approx(10 * low, rel=0.02)
     assert session.spent.epsilon == 0
@@ -130,8 +132,12 @@ def test_what_needs_it_says_so_and_nothing_is_spent(session, name):
     assert session.spent.epsilon == 0
 
 
-def test_laplace_noise_needs_it():
+def test_laplace_noise_finds_it_too_but_not_where_a_threshold_goes_by_it(same_noise):
     session = dpn.Session(dpn.Budget(5.0, noise="laplace"), ":memory:", confirm="never")
+    session.protect(VISITS, "visits", unit="who", domain={"city": CITIES})
+    assert session.sql(BY_CITY, epsilon=1.0).run().frame["n_std_error"].max() < 200
+    session.close()
+    session = dpn.Session(dpn.Budget(5.0, 1e-6, noise="laplace"), ":memory:", confirm="never")
     session.protect(VISITS, "visits", unit="who", domain={"city": CITIES})
     with pytest.raises(SQLError, match="this needs to know how many rows of one who count"):
         session.sql(BY_CITY, epsilon=1.0)

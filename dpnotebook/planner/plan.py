@@ -165,7 +165,7 @@ class PlannedMeasure:
         What that rests on; empty when nothing.
     between
         While it depends on bounds that are found from the data: the half-widths where a unit has one row and where it
-        has `MANY_ROWS`, as far as declared bounds tell them.
+        has `MANY_ROWS`, as far as declared bounds tell them. It may have more, and the error is in proportion to that.
     may_be_less
         Whether those are of values at their bounds, so that values well inside them make it less than both.
     hint

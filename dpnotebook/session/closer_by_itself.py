@@ -129,14 +129,15 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
     question, table
         What is asked, and what is public about its table.
     law
-        Of the session's noise: norms of units are found where it is Gaussian.
+        Of the session's noise: norms of units are found where it is Gaussian, else how many rows suit what adds up.
     """
     kinds = {measure.kind for measure in question.measures}
-    if table.contribution_bound <= MANY_ROWS or not kinds <= (SCALE_FREE | ADDED if law.euclidean else SCALE_FREE):
+    if table.contribution_bound <= MANY_ROWS or not kinds <= SCALE_FREE | ADDED:
         return ""
     if not _has_groups_of_sql(question, table):
         return ""
-    goes_by = f"the rows that each {table.one} really has" if law.euclidean else f"a few rows of each {table.one}"
+    counted = law.euclidean or kinds & ADDED
+    goes_by = f"the rows that each {table.one} really has" if counted else f"a few rows of each {table.one}"
     return (
         f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
         f"goes by {goes_by}, and is mostly much closer"
@@ -144,7 +145,7 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
 
 
 def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> str:
-    """Return that fewer rows of each unit count with less noise, where nothing finds how many these are; else empty.
+    """Return that fewer rows of each unit count with less noise, of what the planner answers in SQL; else empty.
 
     Parameters
     ----------
@@ -158,8 +159,8 @@ def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> 
         return ""
     return (
         f"noise hides one {one} with {rows:,} rows. If few have so many, let fewer of each count, with less noise: in "
-        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a budget with "
-        "delta finds how many by itself"
+        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a statement with "
+        "one aggregate, or few, mostly finds how many by itself"
     )
 
 

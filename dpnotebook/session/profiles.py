@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.profile import Norms
     from dpnotebook.sql.select import PrivateSelect
 
+ROWS = "rows of one unit"
 COLUMNS = ("release", "table", "statement", "of", "groups", "units", "half", "most", "low", "high")
 
 
@@ -39,10 +40,14 @@ def profiles(ledger: Ledger, tables: Iterable[str]) -> pd.DataFrame:
 
 def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from dpnotebook.sql.profile import ranges_told
+    from dpnotebook.sql.rows_profile import rows_told
     from dpnotebook.sql.statement_json import statement_from_json
 
     found = []
     for told, select in zip(selects, statement_from_json(plan["statement"]).selects, strict=True):
+        if (counted := rows_told(select, told.get("profile", {}))) is not None:
+            known = (number, table, plan["words"], ROWS, select.groups_declared)
+            found.append(dict(zip(COLUMNS, (*known, *counted.described, math.nan, math.nan), strict=True)))
         for i, norms in _measured(select, told.get("profile", {})).items():
             units, half, most = norms.described
             low, high = (math.nan, math.nan) if norms.values is None else map(float, norms.values)

@@ -137,17 +137,15 @@ class Questions:
         if query.prepaid is not None:
             plan = self._prepaid(plan, query.prepaid, table, moment)
         steps, law = plan.steps, self.ledger.accountant.law
+        fewer = ""
         if query.statement is None:
             closer = closer_in_sql(query.question, table, law)
         else:
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
-            steps = (LINEAR, *steps)
+            fewer, steps = closer_with_fewer_rows(query.question, table, law), (LINEAR, *steps)
         errors = dict.fromkeys((measure.name for measure in query.question.measures), plan.error)
         errors |= {part.name: part.half_width for part in plan.parts}
-        fewer, inside = (
-            closer_with_fewer_rows(query.question, table, law),
-            "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment)),
-        )
+        inside = "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment))
         said = [] if plan.free else [closer, fewer, inside]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)

@@ -315,7 +315,8 @@ class Session(ShowsCard):
         max_rows
             With `unit`: most rows of one unit that count; more are sampled away, once, here. None: what the ledger
             knows, or nothing. Then COUNT, SUM, AVG, VAR and STDDEV in SQL find how much one unit adds by themselves,
-            where noise is Gaussian; `df.dp` needs it. It can be said later, until something was charged.
+            where noise is Gaussian, and COUNT and SUM without delta; `df.dp` needs it. It can be said later, until
+            something was charged.
         rows
             About how many rows there are, in each part, if that is public; used for the expected error of means only.
 
@@ -680,7 +681,8 @@ class Session(ShowsCard):
         contribution
             How what a privacy unit adds is bounded. "l2": all that it adds to all groups together, by one L2 norm,
             which needs a budget with Gaussian noise. "rows": by a sample of at most `max_rows` of its rows. None: by a
-            norm where that suits everything that is asked, for it errs least, and by rows elsewhere.
+            norm where that suits everything that is asked, for it errs least, and by rows elsewhere. Without delta
+            there are no norms: as many rows of each count as are found privately to suit what is counted or summed.
         bounds
             To what values of declared columns are clamped, where the statement writes no bounds. "auto": to narrower
             ones, which are found privately, with a tenth of the price; noise is in proportion to them. "declared": to
@@ -1201,7 +1203,9 @@ class Session(ShowsCard):
         """Return what statements have found of how much each privacy unit adds; reads the ledger alone, at no cost.
 
         A statement over units with several rows first finds, with a part of its epsilon, how long the vectors of units
-        are: all that one adds, over all groups. Later statements like it use that for nothing; here it is read.
+        are: all that one adds, over all groups. Later statements like it use that for nothing; here it is read. Without
+        delta it finds how many rows they have, which all statements over the same rows use (`of` is "rows of one unit",
+        `half` and `most` are rows).
 
         Returns
         -------

@@ -36,6 +36,7 @@ from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
+from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
@@ -44,6 +45,8 @@ from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
+from dpnotebook.sql.rewrite.profiles import grouped
+from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json, statement_to_json
@@ -51,6 +54,7 @@ from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statemen
 if TYPE_CHECKING:
     import pandas as pd
 
+ROWS = "rows"  # in plans and records: how many rows of a unit count, where that was found
 MOST_REDRAWN = 5 * 10**7  # noisy numbers that are redrawn at once
 TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer groups, or fewer draws"
 
@@ -87,6 +91,7 @@ def statement_plan_to_json(
             "statement": statement_to_json(statement),
             SAMPLES: KEPT if plan.keeps_sample else OWN,
         }
+        | ({ROWS: [None if rows is None else rows.to_json() for rows in plan.rows]} if any(plan.rows) else {})
         | _known_to_json(plan)
         | _sharper_to_json(plan.sharper)
     )
@@ -192,13 +197,20 @@ def measure_statement(
         units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
         source = randomness.source("noise", i)
         law = draw or partial(draw_integers, source=source)
+        counted = charge.plan[ROWS][i] if ROWS in charge.plan else None
+        if counted is not None:
+            select = select.with_rows(counted["most"])
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
-        several = keep is not None and any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
-        rows = keep(select.rows, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
+        several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
+        several = keep is not None and (several or bool(select.rows_if_hidden))
+        query, columns = (grouped(select) if several else None) or (select.rows, ())
+        rows = keep(query, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
         with rows as name:
-            read = replace(select, kept=name or "")
+            read = replace(select, kept=name or "", grouped=columns if name else ())
             answer, about = _measured(read, units, delta, accountant, execute, law, secret, hide, *known, cuts)
+        if counted is not None:
+            about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
         numbers.append(answer)
@@ -226,6 +238,10 @@ def _measured(
         return execute(query, (*select.tables, *select.public))
 
     share = shares(select, units, accountant, clips)
+    counting, rows_found = None, dict[str, Any]()
+    if select.rows_if_hidden:
+        counting, rows_found = measured_rows(select, share, accountant, run, draw)
+        select = select.with_rows(counting.most)
     unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
     counted: dict[int, Integers] = {}
     profile: dict[str, Any] = {}
@@ -259,8 +275,10 @@ def _measured(
     shown = released(_showing(planned, hide), exact, drawn) & possible_groups(select, exact.keys)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
-    if profile:
-        about |= {"profile": profile, "lost": {}} | beside
+    if profile or rows_found:
+        about |= {"profile": profile | rows_found, "lost": {}} | beside
+    if counting is not None:
+        about[ROWS] = counting.to_json()
     if cut:
         about |= taken_to_json("cut", cut)
     return drawn[shown], about
@@ -283,6 +301,8 @@ def _sharpened(
     wanted, place = charge.plan[SHARPER], int(charge.plan[SHARPER]["place"])
     before = record.details["selects"][place]
     measured = Measuring.from_json(before["measuring"])
+    if select.rows_if_hidden:
+        select = select.with_rows(measured.contribution.most)
     scales = [None if scale is None else Fraction(scale) for scale in wanted["scales"]]
     known = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
     found = totals(select, measured.components, run, secret)
@@ -293,7 +313,7 @@ def _sharpened(
     each = [
         list(weights(measured.law, block.scale, scale)) for block, scale in zip(measured.blocks, scales, strict=True)
     ]
-    kept = {part: told for part, told in before.items() if part.startswith(("cut", "lost", "moved", "kept"))}
+    kept = {part: told for part, told in before.items() if part.startswith(("cut", "lost", "moved", "kept", ROWS))}
     return numbers, kept | {
         "keys": before["keys"],
         "measuring": with_scales(measured, scales).to_json(),
@@ -442,6 +462,7 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     """Return what was found of the rows of units, and which aggregates have no answer as noise hid their bounds."""
     found = (
         *dict.fromkeys(select.drawn for select in statement.selects if select.drawn),
+        *(CountedRows.from_json(told[ROWS]).words for told in record.details["selects"] if ROWS in told),
         *(
             f"{select.aggregates[i].words}: {text}"
             for told, select in zip(record.details["selects"], statement.selects, strict=True)

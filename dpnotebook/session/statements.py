@@ -217,6 +217,8 @@ class Statements:
         from dpnotebook.sql.profile import with_usual_norms
 
         clipped = any(select.contribution.kind == "l2" for select in statement.selects)
+        if contribution is None and any(select.rows_if_hidden for select in statement.selects):
+            return self._rows_or(read(None), statement, accuracy, fresh)
         if contribution in (None, "l2") and clipped:
             other = read(None) if contribution is None else with_usual_norms(statement)
             return self._norms_or(other, statement, accuracy, fresh)
@@ -243,8 +245,26 @@ class Statements:
         return other if self._is_paid(other, accuracy) else inside
 
     def _wanted(self, contribution: str | None) -> str | None:
-        """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""
-        return "planned" if contribution is None and self.ledger.accountant.law.euclidean else contribution
+        """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise, or by rows."""
+        if contribution is not None:
+            return contribution
+        if self.ledger.accountant.law.euclidean:
+            return "planned"
+        return None if self.ledger.threshold_delta else "counted"  # which groups are shown depends on the rows declared
+
+    def _rows_or(self, other: Statement, counted: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
+        """Return a statement that finds how many rows of a unit count, or else one of which all that are declared do.
+
+        The latter holds where it was paid for, and for an error, which cannot be planned while that is not known.
+        """
+        from dpnotebook.sql.rows_profile import known_rows
+
+        books = self.ledger.moment(counted.table)
+        if accuracy.epsilon is None:
+            known = all(known_rows(one, books) is not None for one in counted.selects if one.rows_if_hidden)
+            return counted if known else other
+        paid = not fresh and self._is_paid(other, accuracy) and not books.records(counted.key)
+        return other if paid else counted
 
     def _norms_or(self, other: Statement, clipped: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
         """Return a statement whose norms are found, or else with other bounds: those that earlier versions had.
@@ -370,10 +390,12 @@ class Statements:
     def _check_profiles(self, statement: Statement) -> None:
         """Make sure, before a charge, that the norms and values it goes by were found in the rows that are here now."""
         from dpnotebook.sql.profile import profiled
+        from dpnotebook.sql.rows_profile import known_rows
 
         books = self.ledger.moment(statement.table)
         for select in statement.selects:
-            for record in profiled(select, books):
+            rows = known_rows(select, books)
+            for record in [*profiled(select, books), *([] if rows is None else [self.ledger.get(rows.number)])]:
                 self.relations.check_profile(record)
 
     def measure(self, charge: Charge, randomness: Randomness, report: Progress) -> Measured:

@@ -20,6 +20,7 @@ from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
@@ -27,10 +28,15 @@ from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answer
 from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.possible import possible_levels
 from dpnotebook.sql.reuse.sharper import Sharper, sharper
+from dpnotebook.sql.rows_profile import rows_key
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
+FIND_ROWS = (
+    "find first how many rows of one unit to let count, with a tenth to a quarter of the cost: a noisy histogram that "
+    "counts each unit once. Later statements over the same rows use what it found for nothing"
+)
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 
@@ -61,6 +67,8 @@ class StatementPlan(Plan):
         Gives the errors of the columns that the statement works out, where releases tell them.
     sharper
         The release that is made sharper; None where the statement is measured by itself, or a release answers it.
+    rows
+        Of each private aggregation, how many rows of a unit count, as was found before.
     keeps_sample
         Whether the rows of units that count are those that count whenever the statement is asked again.
     """
@@ -75,6 +83,7 @@ class StatementPlan(Plan):
     measurings: tuple[Measuring, ...] = field(default=(), compare=False)
     derived: Callable[[], tuple[PlannedMeasure, ...]] = field(default=tuple, compare=False)
     sharper: Sharper | None = field(default=None, compare=False)
+    rows: tuple[CountedRows | None, ...] = ()
     keeps_sample: bool = True
 
     @property
@@ -143,7 +152,8 @@ def make_statement_plan(
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
-    if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
+    depends = any(known) or any(select.rows_if_hidden for select in statement.selects)
+    if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and depends):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
 
@@ -195,7 +205,11 @@ def make_statement_plan(
         shares=priced.shares,
         deltas=priced.deltas,
         clips=priced.clips,
-        profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
+        profiles=(
+            *(key for select, i in missing for key in profile_keys(select, i)),
+            *(_rows_sought(statement, priced) if past is None else ()),
+        ),
+        rows=priced.rows if past is None else (),
         keeps_sample=not fresh,
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
         measurings=priced.measurings if past is None else (),
@@ -377,6 +391,12 @@ def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, 
     ]
 
 
+def _rows_sought(statement: Statement, priced: Priced) -> list[str]:
+    """Return by what is found how many rows units have, where that is measured first."""
+    both = zip(statement.selects, priced.rows, strict=True)
+    return list(dict.fromkeys(rows_key(select) for select, known in both if select.rows_if_hidden and known is None))
+
+
 def _known_values(
     select: PrivateSelect,
     missing: Sequence[tuple[PrivateSelect, int]],
@@ -480,6 +500,12 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
 
 def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[str, ...]:
     found = [select.drawn for select in statement.selects if select.drawn]
+    for select, rows in zip(statement.selects, priced.rows, strict=True):
+        if rows is not None:
+            declared = select.rows_if_hidden == select.contribution.most
+            found.append(
+                f"{rows.words}; contribution='rows' lets {select.contribution.most:,} count" if declared else rows.words
+            )
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
         cut = _known({i: clip.cut for i, clip in known.items()})
@@ -489,8 +515,9 @@ def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[
 
 def _steps(statement: Statement, priced: Priced) -> tuple[str, ...]:
     found = []
-    for select, measured in zip(statement.selects, priced.measurings, strict=True):
-        found += [*select.notes, *steps(measured)]
+    for select, measured, rows in zip(statement.selects, priced.measurings, priced.rows, strict=True):
+        sought = rows is None and bool(select.rows_if_hidden)
+        found += [*select.notes, *([FIND_ROWS] if sought else []), *steps(measured, sought)]
     if statement.outer is not None:
         found.append("the rest of the statement is worked out from the noisy answers, which costs nothing")
     return tuple(dict.fromkeys(found))

@@ -26,7 +26,9 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
+from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
@@ -90,6 +92,7 @@ class Priced:
     measurings: tuple[Measuring, ...]
     parts: tuple[PlannedMeasure, ...]
     clips: tuple[Mapping[int, Clip], ...]
+    rows: tuple[CountedRows | None, ...] = ()  # of a unit, that count: as was found; None where it is not to be found
 
 
 def price(
@@ -116,10 +119,15 @@ def price(
         known then.
     """
     accountant = books.accountant
-    parts, measurings, deltas, clipped = [], [], [], []
+    parts, measurings, deltas, clipped, rows = [], [], [], [], []
     each = split(statement.selects, units, accountant)
     for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
         delta = threshold_delta(select, share, books)
+        counting_rows = None
+        if (histogram := rows_sought(select, books, share, renew=renew)) is not None:
+            counting_rows = counted_rows(histogram.told, select, shares(select, share, accountant), accountant)
+            select = select.with_rows(counting_rows.most)
+        rows.append(counting_rows)
         certain = certain_clips(select)
         costs = shares(select, share, accountant, certain)
         ranges = {
@@ -141,14 +149,15 @@ def price(
         if usable:
             costs = shares(select, share, accountant, {**usable, **certain})
         found = clips(select, usable, costs, accountant) | certain
-        measured = measuring(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
+        known_bounds = {i: clip.bounds for i, clip in found.items()}
+        measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)
         clipped.append(found)
         kept = [found[i].kept if i in found else 1.0 for i in range(len(select.aggregates))]
         told_of = counting(groups[place] if groups else (), kept)
-        ends = _ends(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
+        ends = _ends(select, costs, accountant, delta, known_bounds)
         between = [expected(one, confidence, told_of) for one in ends]
         sought = _sought(select, found)
         for i, (aggregate, error) in enumerate(
@@ -160,7 +169,9 @@ def price(
             inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
             by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
             half_widths = [one[i].half_width for one in between]
-            if inside and not between:
+            if select.rows_if_hidden:
+                by_values, error, std_error = inside, replace(error, half_width=math.nan), math.nan
+            elif inside and not between:
                 half_widths, error, std_error = [error.half_width], replace(error, half_width=math.nan), math.nan
             parts.append(
                 PlannedMeasure(
@@ -175,7 +186,12 @@ def price(
                     _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
                 )
             )
-    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
+    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows))
+
+
+def _usually(select: PrivateSelect) -> PrivateSelect:
+    """Return a private aggregation with as many rows of a unit as count if noise hides how many should."""
+    return select.with_rows(select.rows_if_hidden) if select.rows_if_hidden else select
 
 
 def _ends(
@@ -189,6 +205,9 @@ def _ends(
 
     Nothing where none are to be found, or where bounds are not those of whole units.
     """
+    if select.rows_if_hidden:
+        some = sorted({1, min(MANY_ROWS, select.contribution.most)})
+        return [measuring(select.with_rows(rows), costs, accountant, delta, found) for rows in some]
     if not (sought := _sought(select, found)):
         return []
     measured = []
@@ -300,7 +319,7 @@ def units_for(
             )
         return worst
 
-    grows = any(known) or any(map(certain_clips, statement.selects))
+    grows = any(known) or any(certain_clips(select) or select.rows_if_hidden for select in statement.selects)
     units = least(reached, aim, books.accountant, from_below=grows)
     if units > books.accountant.total and _are_rough(statement, units, known, books.accountant):
         raise AccuracyError(

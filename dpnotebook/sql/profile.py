@@ -312,12 +312,12 @@ class _Consulted:
     def records(self, question: str, /) -> Sequence[Any]:
         """Return what was recorded, and keep in mind what of that has a part of a profile."""
         records = self._books.records(question)
-        self.found |= {record.number: record for record in records if _recorded([record], question)}
+        self.found |= {record.number: record for record in records if recorded([record], question)}
         return records
 
 
 def _most_accurate(keys: Iterable[str], books: Books) -> Norms | None:
-    parts = [Norms.from_json(part) for key in keys for part in _recorded(books.records(key), key)]
+    parts = [Norms.from_json(part) for key in keys for part in recorded(books.records(key), key)]
     return max(parts, key=lambda part: part.units, default=None)
 
 
@@ -389,7 +389,7 @@ def known_values(select: PrivateSelect, index: int, books: Books) -> KnownValues
 
 def _best_values(keys: Iterable[str], books: Books) -> KnownValues | None:
     """Return what the least noisy histograms told."""
-    told = (part for key in keys for part in _recorded(books.records(key), key))
+    told = (part for key in keys for part in recorded(books.records(key), key))
     parts = [part for part in told if part["values"] is not None]
     if not parts:
         return None
@@ -409,7 +409,8 @@ def _told_cut(cut: Taken) -> dict[str, float]:
     return {part: number for part, number in zip(CUT, cut, strict=True) if math.isfinite(number)}
 
 
-def _recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
+def recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
+    """Return what records of statements tell of a part of a profile."""
     return [
         select["profile"][key]
         for record in records

@@ -5,8 +5,9 @@ Everything here is public: it follows from the text of the statement and from wh
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -212,8 +213,14 @@ class PrivateSelect:
         where it is of anything else.
     kept
         Where the rows are kept while several queries read them; empty where each of them asks `rows`.
+    grouped
+        What is kept in place of rows, where all queries begin by adding these up by unit and group: SQL of the columns
+        `s0`, `s1`, ... that are kept of each unit and group.
     drawn
         What drawing rows of a unit does to the answer, where nobody has said how many it has; else empty.
+    rows_if_hidden
+        Where it is found privately how many rows of a unit count, at most those of `contribution`: how many do if noise
+        hides that. 0 where it is not to be found.
     """
 
     rows: str
@@ -235,7 +242,9 @@ class PrivateSelect:
     tree: exp.Select | None = field(default=None, compare=False, repr=False)
     conditions: tuple[exp.Expr, ...] | None = field(default=None, compare=False, repr=False)
     drawn: str = ""
+    rows_if_hidden: int = 0
     kept: str = field(default="", compare=False, repr=False)
+    grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def source(self) -> str:
@@ -245,7 +254,7 @@ class PrivateSelect:
     @property
     def canonical(self) -> dict[str, Any]:
         """What is measured, as JSON values: equal for statements that measure the same."""
-        return {
+        told = {
             "rows": self.rows,
             "keys": [[key.levels is not None, level_texts(key.levels)] for key in self.keys],
             "aggregates": [aggregate.canonical for aggregate in self.aggregates],
@@ -253,3 +262,14 @@ class PrivateSelect:
             "selection": [self.selection, self.groups, self.min_units],
             "shares": [None if share is None else str(share) for share in (self.selection_epsilon,)],
         }
+        return told | {"rows_if_hidden": self.rows_if_hidden} if self.rows_if_hidden else told
+
+    @property
+    def groups_declared(self) -> int:
+        """How many groups there are by the declared levels of its keys; 1 where some are not declared."""
+        levels = [key.levels for key in self.keys]
+        return 1 if None in levels else math.prod(len(known or ()) for known in levels) or 1
+
+    def with_rows(self, most: int) -> PrivateSelect:
+        """Return the same of which so many rows of a unit count; nothing of that is to be found any more."""
+        return replace(self, contribution=Contribution("rows", most), rows_if_hidden=0)

@@ -15,6 +15,7 @@ import numpy as np
 from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
+NOT_KEPT = {"tree", "conditions", "kept", "grouped"}  # of a private aggregation
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 
 
@@ -88,9 +89,7 @@ def value_from_json(value: Any) -> Any:
 
 
 def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
-    values = {
-        name: getattr(select, name) for name in _names(PrivateSelect) if name not in ("tree", "conditions", "kept")
-    }
+    values = {name: getattr(select, name) for name in _names(PrivateSelect) if name not in NOT_KEPT}
     values |= {name: _text(values[name]) for name in FRACTIONS}
     values["keys"] = [
         {"name": key.name, "levels": key.levels and keys_to_json([key.levels])[0], "kind": key.kind}
@@ -98,8 +97,9 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
     ]
     values["aggregates"] = [_aggregate_to_json(aggregate) for aggregate in select.aggregates]
     values["contribution"] = [select.contribution.kind, select.contribution.most]
-    if not select.drawn:
-        del values["drawn"]
+    for part in ("drawn", "rows_if_hidden"):
+        if not values[part]:
+            del values[part]
     return values
 
 

@@ -299,6 +299,67 @@ def whatever_max_rows(units: int = 100_000, draws: int = 5) -> None:
         print(line)
 
 
+def rows_found(sizes: tuple[int, ...] = (5_000, 100_000), draws: int = 3) -> None:
+    """Print how wrong plain COUNT and SUM are without delta, as times the best number of rows of a unit in hindsight.
+
+    With `max_rows` unset, 30, 130 and 1,000, none of which knows how many rows people have. The best number is at most
+    as many, of values as far as is declared; "rows" is what `contribution="rows"` gives.
+    """
+    random, cities = np.random.default_rng(), [str(i) for i in range(20)]
+    mosts = (None, 30, 130, 1_000)
+    heads = "".join(f"{'unset' if most is None else f'{most:,}':>10}{'rows':>10}" for most in mosts)
+    print(f"\n{'errors over those of the best number of rows, 20 groups':64}{heads}")
+    everything: list[float] = []
+    for units in sizes:
+        tables = {
+            "lognormal": np.clip(np.round(random.lognormal(1.5, 1.0, units)), 1, 126).astype(int),
+            "two kinds": np.where(
+                random.random(units) < 0.9, random.integers(1, 4, units), random.integers(40, 80, units)
+            ),
+            "geometric": random.geometric(1 / 7, units),
+            "power law": np.ceil(random.pareto(1.5, units)).astype(int).clip(1, 800),
+        }
+        for name, rows in tables.items():
+            unit = np.repeat(np.arange(units), rows)
+            frame = pd.DataFrame({"unit": unit, "g": np.array(cities)[_home(unit, rows, len(cities), random)]})
+            frame["x"] = np.clip(random.gamma(4, 10, unit.size), 0, 200)
+            domain: dict[str, object] = {"g": cities, "x": dpn.Bins(0, 200, width=5)}
+            for asked, epsilon in ((asked, epsilon) for asked in ("COUNT(*)", "SUM(x)") for epsilon in (0.1, 1.0)):
+                by = frame.groupby("g")["x"]
+                exact, found = by.size() if asked == "COUNT(*)" else by.sum(), []
+                for most in mosts:
+                    best = _best_rows(frame, rows, None if asked == "COUNT(*)" else "x", epsilon, most or 1_000)
+                    for way in (None, "rows"):
+                        if way and most is None:
+                            found.append(np.nan)  # nobody said how many
+                            continue
+                        session = dpn.Session(dpn.Budget(2.0), ":memory:", confirm="never")
+                        squares = _errors(session, frame, "unit", most, asked, exact, way, draws, epsilon, domain)
+                        found.append(float(np.sqrt(np.mean(squares))) / best)
+                everything += found[::2]
+                title = f"{asked}, {name}, {units:,} people, epsilon {epsilon}"
+                print(f"{title:64}{''.join(f'{times:10.2f}' for times in found)}", flush=True)
+    print(f"{'median, and nine in ten':64}{np.median(everything):10.2f}{np.quantile(everything, 0.9):10.2f}")
+
+
+def _home(unit: np.ndarray, rows: np.ndarray, groups: int, random: np.random.Generator) -> np.ndarray:
+    """Return groups by Zipf's law, four fifths of a person's rows in one."""
+    shares = 1 / np.arange(1, groups + 1)
+    own, any_of = (random.choice(groups, size, p=shares / shares.sum()) for size in (rows.size, unit.size))
+    return np.where(random.random(unit.size) < 0.8, own[unit], any_of)
+
+
+def _best_rows(frame: pd.DataFrame, rows: np.ndarray, column: str | None, epsilon: float, most: int) -> float:
+    """Return the least root mean squared error of a count or a sum by group, over all numbers of rows that count."""
+    unit, groups = frame["unit"].to_numpy(), frame["g"].to_numpy().astype(int)
+    values = np.ones(unit.size) if column is None else frame[column].to_numpy()
+    high, errors = 1.0 if column is None else 200.0, []
+    for k in np.unique(np.round(2.0 ** np.arange(0, np.log2(most) + 0.01, 1 / 4))):
+        lost = np.bincount(groups, weights=values * (1 - np.minimum(k / rows, 1.0)[unit]))
+        errors.append(np.sqrt(np.mean(lost**2) + 2 * (k * high / epsilon) ** 2))
+    return float(min(errors))
+
+
 def five_statements(units: int = 100_000) -> None:
     """Print what five statements pay that share (1, 1e-6), what finds bounds included, and how wrong they are."""
     frame = _people(units, GROUPS)
@@ -441,6 +502,7 @@ def main() -> None:
     people()
     declared()
     whatever_max_rows()
+    rows_found()
     five_statements()
     one_row_each()
     if "all" in sys.argv:

@@ -6,6 +6,7 @@ COMPONENTS, BUILDER = "sql/bounded_sums.py", "sql/aggregates/builder.py"
 DRAWING = "sql/rewrite/contribution_sampling.py"
 ADDED, BOUNDS = "sql/aggregates/added.py", "sql/aggregates/bounds.py"
 INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for"
+ROWS = "sql/test_units_rows.py"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
 
 PLANTED = (
@@ -223,6 +224,46 @@ PLANTED = (
         "noisy = counts + draw(accountant.noise, norms.scale, counts.size)",
         "noisy = counts + 0 * draw(accountant.noise, norms.scale, counts.size)",
         ("sql/test_sql_privacy.py::test_norms_are_found_in_noisy_numbers",),
+    ),
+    Mutant(
+        "how many rows units have is told exactly",
+        "who has the most rows is told how many these are",
+        "sql/rows_profile.py",
+        "noisy = exact + draw(accountant.noise, scale, exact.size)",
+        "noisy = exact + 0 * draw(accountant.noise, scale, exact.size)",
+        (f"{ROWS}::test_it_is_read_off_noisy_numbers",),
+    ),
+    Mutant(
+        "how many rows units have is told with a tenth too little noise",
+        "finding how many rows of a person count costs a ninth more than is charged",
+        "sql/rows_profile.py",
+        "select.contribution.most, histogram_scale(accountant, costs.rows)",
+        "select.contribution.most, histogram_scale(accountant, costs.rows) * Fraction(9, 10)",
+        (f"{ROWS}::test_a_statement_and_what_it_finds_cost_what_it_costs",),
+    ),
+    Mutant(
+        "a unit is in the histogram of rows once for each of its groups",
+        "finding how many rows of a person count costs one in k groups k times what is charged",
+        "sql/rewrite/profiles.py",
+        'AS n FROM {parts.last} GROUP BY u")',
+        "AS n FROM {parts.last} GROUP BY {', '.join(['u', *parts.keys])}\")",
+        (f"{ROWS}::test_each_unit_is_counted_once_by_its_rows",),
+    ),
+    Mutant(
+        "what finds how many rows count is not taken from what answers get",
+        "a first statement costs a tenth more than is charged",
+        "sql/aggregates/budget_split.py",
+        "    units -= rows\n",
+        "",
+        (f"{ROWS}::test_a_statement_and_what_it_finds_cost_what_it_costs",),
+    ),
+    Mutant(
+        "more rows of a unit are drawn than noise is for, where it was found how many count",
+        "a person with many rows loses more than is charged",
+        "session/statement_answers.py",
+        "exact = totals(select, planned.components, run, secret)\n    drawn",
+        "exact = totals(select.with_rows(select.contribution.most + 1), planned.components, run, secret)\n    drawn",
+        (f"{ROWS}::test_as_many_rows_count_as_noise_is_for",),
     ),
     Mutant(
         "the units of groups are told twice, with other noise",

@@ -128,10 +128,13 @@ def test_a_range_stands_for_an_error_that_depends_on_how_much_units_add(statemen
     found = part("n", math.nan, note="norms are found first", words="COUNT(*)", between=(40.0, 300.0))
     alone = statement_plan(found, assumption="norms are found first")
     text = page(plan_html(alone)).text
-    assert "n = COUNT(*): ±40 to ±300 rows · the least if one unit has 1 row, the most if it has 10" in text
+    assert (
+        "n = COUNT(*): ±40 to ±300 rows · the least if one unit has 1 row, the most if it has 10, in proportion more"
+        in text
+    )
     assert text.lower().count("norms are found first") == 1
     assert "±40 to ±300 rows" in plan_text(alone)
-    assert in_short(statement_plan(found, SUM)) == "n ±40 to ±300 rows, total ±4,200 SUM(cost)"
+    assert in_short(statement_plan(found, SUM)) == ("n ±40 to ±300 rows (1 to 10 rows a unit), total ±4,200 SUM(cost)")
 
 
 def test_what_declared_bounds_tell_of_a_sum_is_no_least(statement_plan, page):
@@ -139,10 +142,10 @@ def test_what_declared_bounds_tell_of_a_sum_is_no_least(statement_plan, page):
     found = replace(part("total", math.nan, unit="cost", words="SUM(cost)", between=(899.0, 7350.0)), may_be_less=True)
     text = page(plan_html(statement_plan(found))).text
     assert (
-        "total = SUM(cost): up to ±7,350 cost if one unit has 10 rows (±899 if it has 1); less where values lie well "
-        "inside their bounds"
+        "total = SUM(cost): up to ±7,350 cost if one unit has 10 rows (±899 if it has 1, in proportion more if it has "
+        "more); less where values lie well inside their bounds"
     ) in text
-    assert in_short(statement_plan(found, COUNT)) == "total up to ±7,350 cost, n ±31 rows"
+    assert in_short(statement_plan(found, COUNT)) == "total up to ±7,350 cost (1 to 10 rows a unit), n ±31 rows"
 
 
 def test_where_an_error_is_not_known_it_says_what_to_write(statement_plan, page):

@@ -24,11 +24,11 @@ from dpnotebook.sql.aggregates.bounds import (
     _level,
     _log_tail,
     _near,
-    _reached,
     find_bounds,
     found,
     histogram_scale,
     magnitude_edges,
+    reached,
     units_found,
 )
 from dpnotebook.sql.aggregates.budget_split import Shares, found_with, shares
@@ -137,7 +137,7 @@ def test_an_empty_bin_passes_the_level_as_seldom_as_is_said(noise):
     mass = gaussian_mass if noise == "gaussian" else laplace_mass
     for scale in (Fraction(1), Fraction(30)):
         for chance in (1e-9, 1e-6, 1e-3, 1e-1):
-            level = _reached(noise, scale, chance / BINS)
+            level = reached(noise, scale, chance / BINS)
             beyond = mass(np.arange(level, level + 3000), scale).sum()
             assert beyond <= chance / BINS * (1 + 1e-9)
             assert mass(np.arange(level - 1, level + 3000), scale).sum() > chance / BINS

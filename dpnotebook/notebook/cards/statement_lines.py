@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 UNKNOWN = "not known yet"  # of an error that depends on bounds which are still to be found
 MOST_NAMED = 3  # errors in one line
+FOR_ROWS = f" (1 to {MANY_ROWS} rows a unit)"  # of a range: there may be more
+MORE_ROWS = "in proportion more if it has more"
 
 
 def several(plan: Plan) -> bool:
@@ -44,7 +46,7 @@ def in_short(plan: Plan, most: int = MOST_NAMED) -> str:
     found = plan.parts
     if not several(plan):
         return f"±{formatting.error(plan.error)} {plan.unit}"
-    named = [f"{part.name} {_error(part)}" for part in found[:most]]
+    named = [f"{part.name} {_error(part)}{FOR_ROWS * _goes_by_rows(part)}" for part in found[:most]]
     return ", ".join(named) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
@@ -93,6 +95,11 @@ def _error(part: PlannedMeasure) -> str:
     return (f"up to ±{high} {part.unit}" if part.may_be_less else f"±{low} to ±{high} {part.unit}").rstrip()
 
 
+def _goes_by_rows(part: PlannedMeasure) -> bool:
+    """Return whether an error is known only as far as that of units with few rows, to which it is in proportion."""
+    return part.between is not None and part.between[0] != part.between[1]
+
+
 def _note(part: PlannedMeasure, plan: Plan) -> str:
     """Return what an error rests on, where it does not for every aggregate: else the card says it once."""
     notes = {other.note for other in plan.parts}
@@ -100,12 +107,13 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
     if part.between is None:
         found = [part.hint, said]
         return f"· {'; '.join(filter(None, found))}" if any(found) else ""
-    depends = f"· the least if one unit has 1 row, the most if it has {MANY_ROWS}"
-    if part.may_be_less and part.between[0] == part.between[1]:
+    depends = f"· the least if one unit has 1 row, the most if it has {MANY_ROWS}, {MORE_ROWS}"
+    if part.may_be_less and not _goes_by_rows(part):
         depends = "if values lie anywhere in what is declared; less where they lie closer together"
     elif part.may_be_less:
         low = formatting.error(part.between[0])
         depends = (
-            f"if one unit has {MANY_ROWS} rows (±{low} if it has 1); less where values lie well inside their bounds"
+            f"if one unit has {MANY_ROWS} rows (±{low} if it has 1, {MORE_ROWS}); less where values lie well inside "
+            "their bounds"
         )
     return "; ".join(filter(None, [depends, said]))

@@ -140,6 +140,10 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
     AccuracyError
         If noise would be out of its range.
     """
+    if select.rows_if_hidden:
+        checked_scale(histogram_scale(accountant, shares.rows))
+        select = select.with_rows(select.contribution.most)
+        measuring(select, shares, accountant, delta, {})
     widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
     clipped = select.contribution.kind == "l2"
     unknown = {
@@ -256,7 +260,7 @@ def _near(core: NDArray[np.bool_], scale: Fraction, noise: Noise) -> NDArray[np.
     strict = _level(noise, scale, 1)
     levels = np.full(wider.max() + 1, strict, dtype=float)
     for doublings, bins in enumerate(np.bincount(wider)):
-        level = _reached(noise, scale, NEAR / 8.0 ** max(doublings - 1, 0) / max(int(bins), 1))
+        level = reached(noise, scale, NEAR / 8.0 ** max(doublings - 1, 0) / max(int(bins), 1))
         if level >= strict:
             break
         levels[doublings] = level
@@ -267,11 +271,11 @@ def _near(core: NDArray[np.bool_], scale: Fraction, noise: Noise) -> NDArray[np.
 def _level(noise: Noise, scale: Fraction, width: int) -> int:
     """Return the least sum of a run of bins that noise alone hardly reaches, in any run of any width."""
     runs = magnitude_edges().size - width
-    return _reached(noise, scale, SURE / len(RUNS) / runs, width)
+    return reached(noise, scale, SURE / len(RUNS) / runs, width)
 
 
 @lru_cache(maxsize=4096)
-def _reached(noise: Noise, scale: Fraction, chance: float, width: int = 1) -> int:
+def reached(noise: Noise, scale: Fraction, chance: float, width: int = 1) -> int:
     """Return the least sum that the noise of a run of bins reaches with at most this probability."""
     low, high = 0, 1
     while _log_tail(noise, scale, high, width) > math.log(chance):

@@ -37,6 +37,12 @@ FIRST = (Fraction(1, 10), Fraction(1, 2))
 QUIET_RANGE = 10
 MOST_INSIDE = Fraction(1, 4)  # in place of half of all, where declared bounds hold if noise hides what is inside
 
+# Of a price, what finds how many rows of a unit should count. What is not known of that tells on every group, less so
+# the more groups there are: with few of them it gets more.
+OF_ROWS = Fraction(1, 10)
+MANY_GROUPS = 20
+MOST_OF_ROWS = Fraction(1, 4)
+
 # Units that the other histograms are planned for. Where more are found these cost as much less, but no less than their
 # part of a tenth of all, and what is not spent is the answer's.
 PLANNED_UNITS = 10_000
@@ -61,6 +67,8 @@ class Shares:
         Numbers of the aggregates whose bounds were found before.
     finding
         What of the share of each aggregate is in `auto`.
+    rows
+        Of finding how many rows of a unit count; 0 where that is not to be found.
     """
 
     main: tuple[int, ...]
@@ -69,11 +77,12 @@ class Shares:
     serving: int | None = None
     known: frozenset[int] = frozenset()
     finding: tuple[int, ...] = ()
+    rows: int = 0
 
     @property
     def total(self) -> int:
         """What all of it costs."""
-        return sum(self.main) + sum(self.auto) + self.selection
+        return sum(self.main) + sum(self.auto) + self.selection + self.rows
 
 
 def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Collection[int] = ()) -> Shares:
@@ -95,6 +104,8 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     SQLError
         If the functions' own epsilons pass the total, or leave nothing for the others.
     """
+    rows = of_rows(select, units)
+    units -= rows
     serving = serving_aggregate(select)
     hidden = select.selection == "threshold" and serving is None
     own = [_own(accountant, aggregate.epsilon) for aggregate in select.aggregates]
@@ -123,7 +134,16 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     if min(given) < least:
         raise SQLError(TOO_SMALL)
     selection = math.floor(each * weight) if own_selection is None else own_selection
-    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, frozenset(known), tuple(finding))
+    found = frozenset(known), tuple(finding), rows
+    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, *found)
+
+
+def of_rows(select: PrivateSelect, units: int) -> int:
+    """Return what of a cost finds how many rows of a unit should count; 0 where that is not to be found."""
+    if not select.rows_if_hidden:
+        return 0
+    more = math.sqrt(MANY_GROUPS / select.groups_declared)
+    return max(math.floor(units * min(OF_ROWS * Fraction(max(more, 1.0)).limit_denominator(100), MOST_OF_ROWS)), 1)
 
 
 def with_rest(select: PrivateSelect, shares: Shares, rest: Mapping[int, int]) -> Shares:

@@ -73,9 +73,9 @@ def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
     return function_of(aggregate.kind).unit(aggregate, units)
 
 
-def steps(measuring: Measuring) -> tuple[str, ...]:
-    """Return how it is worked out, a line for each step."""
-    found = [_contribution(measuring)]
+def steps(measuring: Measuring, rows_sought: bool = False) -> tuple[str, ...]:
+    """Return how it is worked out, a line for each step; whether it is still to be found how many rows count."""
+    found = ["keep a random sample of so many rows of each unit"] if rows_sought else [_contribution(measuring)]
     law = measuring.law.drawn
     clipped = measuring.contribution.kind == "l2"
     if clipped and any(part.bounds is None for part in measuring.parts):

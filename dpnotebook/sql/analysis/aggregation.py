@@ -94,7 +94,7 @@ def private_aggregation(
         )
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_at(node) for node in calls]
-    limits, notes, drawn = contribution_of(
+    limits, notes, drawn, rows_if_hidden = contribution_of(
         clause, private, contribution, source, relations, len(group.all), text, asked
     )
     names = Names(text)
@@ -129,6 +129,7 @@ def private_aggregation(
         tuple(dict.fromkeys([*notes, *reader.notes, *told])),
         private,
         drawn=drawn,
+        rows_if_hidden=rows_if_hidden,
     )
     return Aggregation(measured, keys, called, group, source)
 

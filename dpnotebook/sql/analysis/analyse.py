@@ -42,7 +42,8 @@ def analyse(
         Values of `:name` in the statement.
     contribution
         "l2" to scale all that a unit adds, over all groups, down to one L2 norm; "rows" or None for limits of rows or
-        groups; "planned" for a norm where that suits all that is asked, and limits elsewhere.
+        groups; "planned" for a norm where that suits all that is asked, and limits elsewhere; "counted" for as many
+        rows as are found privately to suit what is asked, where nobody has written how many.
     bounds
         What values of declared columns are clamped to where nothing is written: "declared", or "auto" to find narrower
         bounds inside these; None finds them for columns of which wide ones may be declared.
@@ -54,7 +55,7 @@ def analyse(
     NotProtected
         If it names a table that is neither protected nor public.
     """
-    if contribution not in (None, "l2", "rows", "planned"):
+    if contribution not in (None, "l2", "rows", "planned", "counted"):
         raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
     _check_writable(statement, *(parameters or {}).values())
     known = isinstance(statement, str) and not parameters

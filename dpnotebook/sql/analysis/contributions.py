@@ -25,6 +25,7 @@ MAX_EDGES = 1_024
 # Rows of a unit that count where nobody has said how many, of what is neither a count nor a sum: as many as GoogleSQL
 # draws for variances and percentiles. With more of them noise grows, with fewer those of large units count less.
 DRAWN_ROWS = 5
+MOST_ROWS = 1 << 16  # of a unit that may count where nobody has said how many it has
 
 
 def contribution_of(
@@ -36,8 +37,8 @@ def contribution_of(
     keys: int,
     text: Text,
     calls: Sequence[Call] = (),
-) -> tuple[Limits, list[str], str]:
-    """Return how a unit is bounded, what the plan says about it, and a warning where rows are drawn.
+) -> tuple[Limits, list[str], str, int]:
+    """Return how a unit is bounded, what the plan says about it, a warning where rows are drawn, and `rows_if_hidden`.
 
     Parameters
     ----------
@@ -46,7 +47,8 @@ def contribution_of(
     private
         Whether there is a clause or a private function.
     wanted
-        "l2", "rows", None, or "planned": "l2" where that suits everything that is asked.
+        "l2", "rows", None; "planned": "l2" where that suits everything that is asked; or "counted": as many rows as are
+        found to suit it, where something adds up.
     source
         What is read.
     relations
@@ -76,6 +78,17 @@ def contribution_of(
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
+    counted = (
+        wanted == "counted" and not private and not source.single and any(function_of(one.kind).adds for one in calls)
+    )
+    if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
+        kind = Contribution("rows", 1)
+        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", 0
+    if counted and (max_rows is None or max_rows > DRAWN_ROWS):  # finding that few count less takes more than it gives
+        kind = Contribution("rows", max_rows or MOST_ROWS)
+        declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
+        notes.append(f"as many rows of each {unit}{declared} count as are found to suit what is asked")
+        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", max_rows or DRAWN_ROWS
     if wanted == "l2" or planned:
         kind = Contribution("l2", max_rows or 1)
         notes.append(f"all that one {unit} adds, over all groups, is scaled down together (contribution='l2')")
@@ -109,15 +122,24 @@ def contribution_of(
             why = ", as declared" if source.owner.unit is not None else ""
             why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
             notes.append(f"at most {rows} of each {unit} count{'s' if max_rows == 1 else ''}{why}")
-    for table in tables:
-        if table.unit is not None:
-            notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
-    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes, drawn
+    return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], drawn, 0
+
+
+def _limited(kind: Contribution, source: From, max_rows: int | None, private: bool, text: Text) -> Limits:
+    assert source.owner is not None
+    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text)
+
+
+def _left_out(tables: Sequence[Relation]) -> list[str]:
+    """Return which rows have no owner."""
+    owned = [table for table in tables if table.unit is not None]
+    return [f"rows of {table.name} without a {table.unit} belong to nobody and are left out" for table in owned]
 
 
 def draws_few(select: PrivateSelect) -> bool:
     """Return whether a few rows of each unit are drawn although nobody has written how many."""
-    return not select.written and select.contribution == Contribution("rows", DRAWN_ROWS)
+    found = select.written or select.rows_if_hidden
+    return not found and select.contribution == Contribution("rows", DRAWN_ROWS)
 
 
 def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> str:

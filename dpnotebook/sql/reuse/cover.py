@@ -144,6 +144,7 @@ def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
     return (
         select.tables == released.tables
         and select.contribution == released.contribution
+        and bool(select.rows_if_hidden) == bool(released.rows_if_hidden)
         and select.groups is None
         and released.groups is None
         and select.min_units == released.min_units

@@ -33,8 +33,9 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
-# By the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None where nothing could be.
-Alone = dict[tuple[tuple[Fraction, ...] | None, ...], tuple[Measuring, Sequence[Expectation]] | None]
+# By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
+# where nothing could be.
+Alone = dict[tuple[int, tuple[tuple[Fraction, ...] | None, ...]], tuple[Measuring, Sequence[Expectation]] | None]
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,8 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
             kept = {str(place): of[i] for place, i in own.items() if i in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
+    if "rows" in told:
+        beside["rows"] = told["rows"]
     return {part: taken for part, taken in beside.items() if taken}
 
 
@@ -262,7 +265,7 @@ def _is_as_good_as(
 
     What is measured for that depends on a release only by its bounds: what is worked out of it is put in `known`.
     """
-    bounds = tuple(part.bounds for part in one.measuring.parts)
+    bounds = one.measuring.contribution.most, tuple(part.bounds for part in one.measuring.parts)
     if bounds not in known:
         units = books.accountant.least_units(accuracy.epsilon or 0.0)
         by_itself = alone(select, one.measuring, units, books)
@@ -291,9 +294,15 @@ def alone(
     try:
         # By itself it would have to find these bounds too.
         costs = shares(select, units, books.accountant, certain_clips(select))
-        return measuring(select, costs, books.accountant, threshold_delta(select, units, books), bounds), costs
+        delta, bounded = threshold_delta(select, units, books), _bounded_like(select, released)
+        return measuring(bounded, costs, books.accountant, delta, bounds), costs
     except (AccuracyError, SQLError):
         return None
+
+
+def _bounded_like(select: PrivateSelect, released: Measuring) -> PrivateSelect:
+    """Return a private aggregation of which as many rows of a unit count as of a release, where that is to be found."""
+    return select.with_rows(released.contribution.most) if select.rows_if_hidden else select
 
 
 def as_recorded(

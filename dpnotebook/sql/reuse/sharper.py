@@ -30,6 +30,7 @@ from dpnotebook.sql.profile import Norms, known_norms, still_suits
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, alone, answers
 from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.rows import relation_keys
+from dpnotebook.sql.rows_profile import known_rows, rows_still_suit
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import statement_from_json
@@ -207,6 +208,9 @@ def _at(
         bounds = released.measuring.parts[i].bounds
         if bounds and not still_suits(select, i, norms, bounds, costs.main[i], books.accountant):
             return None
+    rows, known_histogram = released.measuring.contribution.most, known_rows(select, books)
+    if select.rows_if_hidden and not rows_still_suit(known_histogram, select, rows, costs, books.accountant):
+        return None
     after = with_scales(released.measuring, scales)
     errors = tuple(expected(after, confidence, released.counting(groups)))
     return Sharper(released, measured, scales, after, errors, units, units_missing)

@@ -63,6 +63,11 @@ class Parts:
         listed = [f"{column} AS {name}" for name, column in columns.items()]
         if self.select.single:
             self.choose("added", listed)
+        elif self.select.grouped:
+            of = {column: f"s{i}" for i, column in enumerate(self.select.grouped)}
+            del self._parts[self.last]  # of rows, which were not kept
+            kept = ["u", *self.keys, *(f"{of[column]} AS {name}" for name, column in columns.items())]
+            self.add("added", f"SELECT {', '.join(kept)} FROM {self.select.kept}")
         else:
             by = ", ".join(["u", *self.keys])
             self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
@@ -78,6 +83,11 @@ class Parts:
         ]
         columns = [*more, *(sum.rpartition(" AS ")[2] for sum in sums)]
         return f"WITH {', '.join(parts)} {shown(query, self.select.keys if keys else (), columns)}"
+
+    def as_it_is(self) -> str:
+        """Return the query of the last part."""
+        parts = [f"{name} AS ({query})" for name, query in self._parts.items()]
+        return f"WITH {', '.join(parts)} SELECT * FROM {self.last}"
 
     def keep_listed(self, columns: Sequence[str]) -> None:
         """Where groups are public, drop what is in none of them."""

@@ -6,7 +6,7 @@ Every unit is counted once in each of them: with its norm, or shared evenly betw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,29 @@ class ExactNorms:
 
     counts: Counts
     sums: tuple[Counts, ...] | None = None
+
+
+def grouped(select: PrivateSelect) -> tuple[str, tuple[str, ...]] | None:
+    """Return a query of all that counts need of each unit and group, and what it has; None where others are asked too.
+
+    Norms of these, how many units groups have, and the answers are all read off it. What sums and means add up depends
+    on bounds that are found in between.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    """
+    counts = all(aggregate.kind in ("count", "units") for aggregate in select.aggregates)
+    if not counts or select.contribution.kind != "l2" or select.single or select.selection == "public":
+        return None
+    inputs = sorted({one.input for one in select.aggregates if one.kind == "count" and one.input is not None})
+    parts, rows = Parts(replace(select, kept="", grouped=()), ""), Columns(select.single)
+    parts.take([], inputs)
+    for column in (None, *(f"p{i}" for i in inputs)):
+        rows.rows(column)
+    parts.group(rows.listed)
+    return parts.as_it_is(), tuple(rows.listed.values())
 
 
 def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[ExactNorms]:
@@ -93,6 +116,32 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
         columns += [column for j, means in enumerate(centred) for column in _of_unit(j, len(names[j]), means)]
     parts.add("binned", f"SELECT {', '.join(columns)} FROM {parts.last}")
     return counted(parts, len(wanted), SUMMED if any(centred) else ())
+
+
+def rows_of_units(select: PrivateSelect, edges: tuple[int, ...], run: Run) -> Counts:
+    """Return how many units have how many rows that take part, each unit counted once, shape (bins,).
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    edges
+        The least number of rows in each bin, and one behind them; who has more is in the last bin.
+    run
+        Executes a query.
+    """
+    found = run(rows_of_units_sql(select, edges))
+    return units_by_bin(found, 1, len(edges) - 1)[0]
+
+
+def rows_of_units_sql(select: PrivateSelect, edges: tuple[int, ...]) -> str:
+    """Return the query of `rows_of_units`: columns `which`, `bin`, `v0`."""
+    parts = Parts(select, "")
+    parts.take([], [])
+    parts.keep_listed([])
+    parts.add("sizes", f"SELECT u, CAST(count(*) AS DOUBLE) AS n FROM {parts.last} GROUP BY u")
+    parts.add("binned", f"SELECT {steps.bin_number('n', tuple(map(float, edges)))} AS bv0 FROM {parts.last}")
+    return counted(parts, 1, hold=False)
 
 
 def values(select: PrivateSelect, column: int, bins: int, between: tuple[float, ...] | None, run: Run) -> Counts:

@@ -1,0 +1,170 @@
+"""How many rows units have, where rows are drawn: a noisy histogram that later statements use for nothing.
+
+Where noise is not Gaussian, what a unit adds cannot be clipped to an L2 norm: some of its rows are drawn at random, and
+noise is in proportion to their number. The first statement of some rows measures, with a small share of its cost, how
+many units have how many; each statement draws as many as suit its own noise then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates.bounds import histogram_scale
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, of_rows
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.units_rows import (
+    Addend,
+    CountedRows,
+    RowHistogram,
+    nearly_best,
+    row_edges,
+    rows_to_count,
+)
+from dpnotebook.sql.profile import COARSER, HIDDEN, Books, Run, recorded
+from dpnotebook.sql.reuse.rows import read_rows
+from dpnotebook.sql.rewrite.profiles import rows_of_units
+from dpnotebook.sql.select import Aggregate, PrivateSelect
+
+USUAL_WORTH = 0.5  # of the largest value, what a row adds to a sum where nobody knows
+LEAST_WORTH = 0.25  # the same, where values of either sign are declared
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """A histogram that was measured before.
+
+    Parameters
+    ----------
+    told
+        What it says.
+    number
+        Of the release that measured it.
+    """
+
+    told: RowHistogram
+    number: int
+
+
+def rows_key(select: PrivateSelect) -> str:
+    """Return by what is found how many rows units have: whatever is asked of them, and grouped by."""
+    rows = read_rows(select.rows)
+    told = [select.rows] if rows is None else [rows.source, sorted(rows.conditions)]
+    return "profile " + hashlib.sha256(json.dumps(["rows", *told, select.groups]).encode()).hexdigest()
+
+
+def known_rows(select: PrivateSelect, books: Books) -> KnownRows | None:
+    """Return what was measured before of how many rows units have; None where nothing was, or need not be known."""
+    if not select.rows_if_hidden:
+        return None
+    key = rows_key(select)
+    found = [
+        KnownRows(RowHistogram.from_json(told), record.number)
+        for record in books.records(key)
+        for told in recorded([record], key)
+    ]
+    enough = (one for one in found if one.told.most >= select.contribution.most)
+    return max(enough, key=lambda one: (one.told.end is not None, one.told.units, one.number), default=None)
+
+
+def is_enough(known: KnownRows, wanted: int) -> bool:
+    """Return whether a histogram serves where another one could be measured for so many units."""
+    return known.told.units * (HIDDEN if known.told.end is None else COARSER) >= wanted
+
+
+def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accountant: Accountant) -> CountedRows:
+    """Return how many rows of a unit count, of a private aggregation that looks for that.
+
+    Parameters
+    ----------
+    told
+        How many units have how many.
+    select, costs, accountant
+        What is asked, and what each part of it may cost, which decides about its noise.
+    """
+    added = _added(select, costs, accountant)
+    found = rows_to_count(told, added, select.groups_declared, select.contribution.most)
+    return CountedRows(select.rows_if_hidden, hidden=True) if found is None else found
+
+
+def rows_still_suit(
+    known: KnownRows | None, select: PrivateSelect, rows: int, costs: Shares, accountant: Accountant
+) -> bool:
+    """Return whether rows that were drawn for one price may stay so for another; arguments as for `counted_rows`."""
+    if known is None:
+        return True
+    added = _added(select, costs, accountant)
+    return nearly_best(known.told, added, select.groups_declared, select.contribution.most, rows)
+
+
+def measured_rows(
+    select: PrivateSelect, costs: Shares, accountant: Accountant, run: Run, draw: Draw
+) -> tuple[CountedRows, dict[str, Any]]:
+    """Measure how many rows units have; return how many of them count, and what is recorded, by what it is found by.
+
+    Parameters
+    ----------
+    select, costs, accountant
+        As for `counted_rows`.
+    run, draw
+        Executes a query in DuckDB's SQL; draws noise of a law and a scale.
+    """
+    most, scale = select.contribution.most, histogram_scale(accountant, costs.rows)
+    exact = rows_of_units(select, row_edges(most), run)
+    noisy = exact + draw(accountant.noise, scale, exact.size)
+    told = RowHistogram(most, tuple(map(int, noisy)), scale, accountant.noise, costs.rows)
+    return counted_rows(told, select, costs, accountant), {rows_key(select): told.to_json()}
+
+
+def rows_told(select: PrivateSelect, profile: Mapping[str, Any]) -> RowHistogram | None:
+    """Return how many rows units have by a recorded profile; None where that was not measured with it."""
+    told = profile.get(rows_key(select)) if select.rows_if_hidden else None
+    return None if told is None else RowHistogram.from_json(told)
+
+
+def rows_sought(select: PrivateSelect, books: Books, units: int, *, renew: bool = True) -> KnownRows | None:
+    """Return the histogram that a private aggregation of so many units goes by; None where it measures its own.
+
+    Parameters
+    ----------
+    select, books
+        What is asked, and the ledger.
+    units
+        What it costs in all.
+    renew
+        Whether it measures its own where the one that is known is much noisier; never for an error.
+    """
+    known = known_rows(select, books)
+    if known is None or (renew and not is_enough(known, of_rows(select, units))):
+        return None
+    return known
+
+
+def _added(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list[Addend]:
+    """Return what depends on how many rows count: averages and quantiles of few rows are about those of all."""
+    found = []
+    for i, aggregate in enumerate(select.aggregates):
+        function = function_of(aggregate.kind)
+        if function.adds:
+            noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
+            once = select.groups_declared if function.of == "units" else None
+            found.append(Addend(noise, _worth(aggregate), once))
+    return found
+
+
+def _worth(aggregate: Aggregate) -> float:
+    """Return what a row adds on average to a count or a sum, in its largest values."""
+    if function_of(aggregate.kind).of != "numbers":
+        return 1.0
+    if aggregate.bounds is None or not any(aggregate.bounds):
+        return USUAL_WORTH
+    low, high = aggregate.bounds
+    middle = abs(low + high) / (2 * max(abs(low), abs(high)))
+    return max(float(Fraction(middle)), LEAST_WORTH)
