@@ -46,16 +46,17 @@ def misses_together(
         drawn = redraws(draws)
     except DPError:
         return None
-    alone = (1 - confidence) / cells
-    off = [
-        _half_widths_off(frame, name, np.asarray(drawn[name], dtype=float))
-        for name in names
-        if name in drawn and frame[name].dtype.kind in "iuf"
-    ]
-    told = np.concatenate(off, axis=1) if off else np.zeros((draws, 0))
+    off, cells = [np.zeros((draws, 0))], 0
+    for name in names:
+        missing = frame[name].isna().to_numpy() if frame[name].dtype != object else np.zeros(len(frame), dtype=bool)
+        cells += int((~missing).sum())
+        if name in drawn and frame[name].dtype.kind in "iuf":
+            off.append(_half_widths_off(frame, name, np.asarray(drawn[name], dtype=float)))
+    told = np.concatenate(off, axis=1)
     if told.shape[1] < 2:
         return None
     # What is off by no number of half-widths, such as a rank of which there is no other, misses by the union bound.
+    alone = (1 - confidence) / cells
     rest = 1 - confidence - alone * (cells - told.shape[1])
     longer = np.quantile(told.max(axis=1), 1 - rest, method="higher")
     return float(min(max((told > longer).mean(), alone), 1 - confidence))
