@@ -479,7 +479,8 @@ class Release(ShowsCard):
 
         Of many rows the one that stands out is likely to be one whose noise is large, and its own interval misses far
         more often than its confidence says. These are wider: with that confidence none of them misses, whichever is
-        looked at afterwards, and why. Computed from the recorded noisy numbers, so it costs nothing.
+        looked at afterwards, and why. Computed from the recorded noisy numbers, so it costs nothing. Of what a
+        statement works out, redraws of the noise tell how often numbers miss together; else the union bound does.
 
         Raises
         ------
@@ -499,7 +500,8 @@ class Release(ShowsCard):
             return self
         if self.again is None:
             raise WorkloadError("intervals that hold at once are those of the release as it was measured: ask it first")
-        # Each misses so rarely that all of them together do as often as one did (the union bound, for any noise).
+        # Each misses so rarely that all of them together do as often as one did (the union bound, for any noise), or as
+        # often as redraws show, where numbers that are worked out from the same noise miss together.
         ends = [self.frame[column_name(name, "lower")] for name in self.names]
         misses = (1 - self.confidence) / max(sum(np.size(end) for column in ends for end in column), 1)
         if self.redraws is not None and any(column.kind == DERIVED for column in self.worked_out):
