@@ -158,9 +158,11 @@ class Questions:
             return None
         number, attribute = records[-1].number, table.domain[column]
         if number not in self._spans:
-            shown = _reveal(records[-1], question, 0.95, None, table.domain, self.ledger.accountant, _not_redrawn)
-            told = (shown.frame[name].to_numpy(dtype=float)[: attribute.regular] for name in ("value", "std_error"))
-            self._spans[number] = released_span(number, *told, attribute)
+            accountant = self.ledger.accountant
+            frame = _reveal(records[-1], question, 0.95, Assumption(), table.domain, accountant, _not_redrawn).frame
+            counts, errors = (frame[name].to_numpy(dtype=float) for name in ("value", "std_error"))
+            regular = slice(attribute.regular)
+            self._spans[number] = released_span(number, counts[regular], errors[regular], attribute)
         return self._spans[number]
 
     def _prepaid(self, plan: Plan, step: PrepaidStep, table: TableSchema, moment: Moment) -> Plan:

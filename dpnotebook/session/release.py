@@ -18,9 +18,10 @@ from dpnotebook.planner.picked import Picked
 from dpnotebook.planner.plan import BudgetState
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
-from dpnotebook.session.answer_frame import PARTS, column_name, sampled
+from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name, sampled
 from dpnotebook.session.date_groups import key_labels
 from dpnotebook.session.release_habits import PLOTS, as_of_frame, refuse_arithmetic, refuse_comparison, refuse_plot
+from dpnotebook.session.together import misses_together
 from dpnotebook.views import ShowsCard, view
 
 if TYPE_CHECKING:
@@ -478,7 +479,8 @@ class Release(ShowsCard):
 
         Of many rows the one that stands out is likely to be one whose noise is large, and its own interval misses far
         more often than its confidence says. These are wider: with that confidence none of them misses, whichever is
-        looked at afterwards, and why. Computed from the recorded noisy numbers, so it costs nothing.
+        looked at afterwards, and why. Computed from the recorded noisy numbers, so it costs nothing. Of what a
+        statement works out, redraws of the noise tell how often numbers miss together; else the union bound does.
 
         Raises
         ------
@@ -498,9 +500,12 @@ class Release(ShowsCard):
             return self
         if self.again is None:
             raise WorkloadError("intervals that hold at once are those of the release as it was measured: ask it first")
-        # Each misses so rarely that all of them together do as often as one did (the union bound, for any noise).
+        # Each misses so rarely that all of them together do as often as one did (the union bound, for any noise), or as
+        # often as redraws show, where numbers that are worked out from the same noise miss together.
         ends = [self.frame[column_name(name, "lower")] for name in self.names]
         misses = (1 - self.confidence) / max(sum(np.size(end) for column in ends for end in column), 1)
+        if self.redraws is not None and any(column.kind == DERIVED for column in self.worked_out):
+            misses = misses_together(self.frame, self.names, self.confidence, self.redraws) or misses
         joint = self.again(1 - misses)
         joint = replace(joint, confidence=self.confidence, paid=self.paid, budget=self.budget, origin=self.origin)
         return replace(joint, picked=None, together=True, again=None)

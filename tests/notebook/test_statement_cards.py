@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from card_texts import plan_html, plan_text, release_html, release_text
 
+import dpnotebook as dpn
 from dpnotebook.errors import SQLError, WorkloadError
 from dpnotebook.notebook.cards.statement_lines import in_short
 from dpnotebook.notebook.plots.release import plot_release
@@ -336,3 +337,36 @@ def test_the_measure_that_is_drawn_is_the_first_or_the_named():
 def test_what_is_only_for_privacy_is_left_out_of_titles_and_units(written, plain, argument):
     assert plainly(written) == plain
     assert Aggregate("sum", "x", words=plainly(written)).argument == argument
+
+
+def test_an_answer_of_one_row_is_called_by_its_name(session_of_visits):
+    """As its plan calls it: n = COUNT(*)."""
+    release = session_of_visits.sql("SELECT COUNT(*) AS n, SUM(age) / COUNT(*) AS mean FROM visits", epsilon=50).run()
+    for shown in (release_text(release), release_html(release)):
+        assert "n = COUNT(*):" in shown
+        assert "mean:" in shown
+
+
+def test_a_rank_with_one_number_in_its_interval_has_no_error_of_nothing(session_of_visits):
+    text = "SELECT city, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY city"
+    release = session_of_visits.sql(text, epsilon=50).run()
+    assert release.frame["place_upper"].tolist() == release.frame["place_lower"].tolist()
+    for shown in (release_text(release), release_html(release)):
+        assert "±0" not in shown
+        assert shown.count("no other") == 3
+
+
+def test_the_largest_of_dates_is_not_said_to_be_found_by_hours(session_of_visits):
+    with pytest.raises(SQLError, match=r"EXTRACT\(YEAR FROM ...\) of dates is a number"):
+        session_of_visits.sql("SELECT MAX(day) AS last FROM visits", epsilon=1)
+
+
+@pytest.fixture
+def session_of_visits():
+    """Return a session with visits to three towns of very different sizes."""
+    city = ["Ulm"] * 2_000 + ["Bonn"] * 1_000 + ["Jena"] * 500
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(3_500) % 365, unit="D")
+    rows = pd.DataFrame({"who": np.arange(3_500) // 2, "city": city, "age": np.arange(3_500) % 90, "day": days})
+    with dpn.Session(dpn.Budget(1_000, 1e-6), ":memory:", confirm="never") as session:
+        session.protect(rows, "visits", unit="who", max_rows=2, domain={"age": dpn.Range(0, 99)})
+        yield session

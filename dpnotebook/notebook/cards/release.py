@@ -51,6 +51,7 @@ PICTURES = 3  # columns with values, from which on pictures would not fit into a
 NOT_FOUND, NULL = "not found", "NULL"
 NO_VALUE = ("NaTType", "NAType")
 ANYTHING, NO_INTERVAL = "may be anything", "without an interval"
+CERTAIN = "no other"  # of a rank, say, whose interval is one number: ±0 would say that it is exact
 
 
 @dataclass(frozen=True)
@@ -252,12 +253,13 @@ def _large(series: Series, release: Release) -> Line:
     """Return one answer in large digits, with its error and a picture of its interval."""
     value, lower, upper = (float(part[0]) for part in (series.value, series.lower, series.upper))
     half = float(series.half[0])
-    name = f"{series.words}:" if len(release.measures) > 1 else ""
+    name = f"{_called(series)}:" if len(release.measures) > 1 else ""
     if not _known(series, 0):
         return line(name, Span(series.absent, "huge"))
     if not math.isfinite(half):
         return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(value, half)))
     error = f"±{formatting.error_of(half)}" if series.symmetric else f"({_ends(series, 0)})"
+    error = error if half > 0 or not series.worked_out else CERTAIN
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     alt = _alt(series, 0)
@@ -267,6 +269,11 @@ def _large(series: Series, release: Release) -> Line:
         row = [float(one) for one in quantiles[0]]
         pictures = [Picture(svg.dots(row, min(low, *row), max(high, *row), dots.words(row, half), width=220))]
     return line(name, Span(series.said(value, half), "huge"), Span(error, "large"), quiet(unit), *pictures)
+
+
+def _called(series: Series) -> str:
+    """Return what one of several answers is called: by the name of its column, and what it is, as its plan does."""
+    return series.words if series.name == series.words else f"{series.name} = {series.words}"
 
 
 def _table(release: Release, found: list[Series]) -> Table:
@@ -300,6 +307,7 @@ def _answer(series: Series, row: int, image: str | None) -> list[Cell]:
     if not math.isfinite(half):
         return [cell(strong(formatting.rounded(value))), cell(_instead(value, half)), *empty]
     error = cell(f"±{formatting.error_of(half)}") if series.symmetric else cell(_ends(series, row), nowrap=True)
+    error = error if half > 0 or not series.worked_out else cell(CERTAIN)
     return [cell(strong(series.said(value, half))), error, *([] if image is None else [cell(Picture(image))])]
 
 

@@ -24,7 +24,7 @@ from dpnotebook.sql.select import Aggregate, plainly
 CAST = "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column"
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
-    "time": ("times", "EXTRACT(HOUR FROM ...) of it is a number, and GROUP BY DATE_TRUNC('month', ...) counts it"),
+    "time": ("times", "EXTRACT(YEAR FROM ...) of dates is a number, and GROUP BY DATE_TRUNC('month', ...) counts them"),
     "other": ("neither numbers nor texts", CAST),
 }
 
