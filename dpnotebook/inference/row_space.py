@@ -31,7 +31,7 @@ RESIDUAL = 1e-8  # largest entry of w Q - q, relative to q, of an answer that co
 REFINED = RESIDUAL / 100  # residual above which there is something to take back,
 UNSEEN = 1e-4  # and above which nothing measured sees what is asked
 REFINEMENTS = 2  # of an answer: each takes back most of what rounding lost
-MANY = 50  # single cells that are measured together: fewer are numbers like any other
+MANY = 400  # single cells that are measured together: fewer are numbers like any other
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,14 +228,14 @@ class _Noise:
     """
 
     def __init__(self, precision: Floats, counted: csr_array, of_cells: Floats) -> None:
-        from scipy.linalg import cho_factor
+        from scipy.linalg import cholesky
 
         self.precision, self.counted, self.of_cells = precision, counted, of_cells
-        self._factor = None
+        self._factor: Floats | None = None
         if counted.nnz:
             covariance = (counted.multiply(1 / of_cells) @ counted.T).toarray()
             covariance[np.diag_indices(precision.size)] += 1 / precision
-            self._factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+            self._factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
 
     def inverse(self, values: Floats) -> Floats:
         """Return values times the inverse of the covariance, shape (any, numbers)."""
@@ -243,7 +243,14 @@ class _Noise:
 
         if self._factor is None:
             return values * self.precision
-        return np.asarray(cho_solve(self._factor, values.T, check_finite=False).T)
+        return np.asarray(cho_solve((self._factor, True), values.T, check_finite=False).T)
+
+    def whitened(self, values: Floats) -> Floats:
+        """Return values of the numbers times an inverse root of the covariance, shape (numbers, any)."""
+        from scipy.linalg import solve_triangular
+
+        assert self._factor is not None
+        return np.asarray(solve_triangular(self._factor, values, lower=True, check_finite=False))
 
     def shared(self, inside: Floats) -> Floats:
         """Return what the numbers count for in the best answers about the cells that are apart, others set aside."""
@@ -260,8 +267,8 @@ class _Basis:
 
         self._noise, self._span = noise, span
         if noise.counted.nnz:
-            all_ = span.combinations()
-            matrix = noise.inverse(all_.T) @ all_
+            half = noise.whitened(span.combinations())
+            matrix = half.T @ half
         else:  # most are rows of the basis
             own = noise.precision * span.lengths**2
             some = span.combined * np.sqrt(own[span.dependent])[:, None]

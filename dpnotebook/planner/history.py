@@ -249,6 +249,10 @@ class History:
             kept = self._supposed[summand] = also, recorded.count, SupposedRepeats(recorded, also.items)
         return kept[2]
 
+    def told_of(self, summand: Summand) -> frozenset[str]:
+        """Return the attributes of which something was recorded, for sums of a summand."""
+        return frozenset(self._attributes.get(summand, ()))
+
     def summed(self, summand: Summand, where: Predicate, also: Sequence[Item] = ()) -> bool:
         """Return whether values of a summand were added up, in sums or for means, or are to be.
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
+from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
@@ -277,8 +278,8 @@ def known_in(
     closed = _closed(form, history, also) if whole else None
     if closed is not None and not over_atoms:
         return closed
-    rows = _by_rows(form, history, also) if classes and not whole else None
     products = _by_classes(form, history, also) if classes else None
+    rows = _by_rows(form, history, also) if classes and not whole and not _everything(products, form, history) else None
     found: LinearTarget | None = products
     if products is None or not products.products:
         found = _over_atoms(form, history, also, whole=closed is not None or (rows is not None and not rows.partial))
@@ -294,6 +295,12 @@ def known_in(
         return rows if _better(rows.variances, found.variances) else found
     # Over everything no answer is worse; where none is closer, the law of the noise of less is known sooner.
     return rows if (rows.variances * CLOSER < found.variances).any() else found
+
+
+def _everything(products: InClosedForm | None, form: LinearForm, history: History) -> bool:
+    """Return whether classes of levels hold all that was measured, of whatever attributes."""
+    found = None if products is None else products.found[0].reconstruction
+    return isinstance(found, ByClasses) and found.every and history.told_of(form.summand) <= set(found.names)
 
 
 def _over_atoms(form: LinearForm, history: History, also: Sequence[Item], *, whole: bool) -> OverAtoms | None:
