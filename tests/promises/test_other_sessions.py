@@ -95,7 +95,7 @@ def rolled_up(one, names, declared):
         "CASE as a group",
         sql(
             f"SELECT CASE WHEN {c} IN ({inside}) THEN 'in' ELSE 'out' END AS g, COUNT(*) AS n FROM t GROUP BY 1",
-            **at(sizes[a] * sizes[b] * max(len(part), others)),
+            **at(sizes[a] * sizes[b] * max(len(part), sizes[c] - len(part))),
         ),
     )
     one.free(
