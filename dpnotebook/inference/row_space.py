@@ -183,7 +183,7 @@ class ReadyRows:
         self._outside = others[:, ~space.apart].tocsr()
         self._cells = (np.cumsum(space.apart) - 1)[single.indices]
         said = precision[space.alone] * single.data
-        of_cells = np.bincount(self._cells, said * single.data, int(space.apart.sum()))
+        of_cells: Floats = np.bincount(self._cells, said * single.data, int(space.apart.sum())).astype(float)
         self._said = said / of_cells[self._cells]  # what each number counts for in the mean of those of its cell
         self._noise = _Noise(precision[~space.alone], others[:, space.apart].tocsr(), of_cells)
         self._basis = _Basis(self._noise, span)
