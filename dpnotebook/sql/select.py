@@ -211,6 +211,8 @@ class PrivateSelect:
         where it is of anything else.
     kept
         Where the rows are kept while several queries read them; empty where each of them asks `rows`.
+    inside
+        Whether it stands inside a query over its release: earlier versions measured all of those by themselves.
     drawn
         What drawing rows of a unit does to the answer, where nobody has said how many it has; else empty.
     """
@@ -233,6 +235,7 @@ class PrivateSelect:
     written: bool = False
     tree: exp.Select | None = field(default=None, compare=False, repr=False)
     conditions: tuple[exp.Expr, ...] | None = field(default=None, compare=False, repr=False)
+    inside: bool = field(default=False, compare=False, repr=False)
     drawn: str = ""
     kept: str = field(default="", compare=False, repr=False)
 

@@ -107,3 +107,17 @@ def test_all_of_them_are_free_after_the_table_that_they_follow_from(people):
     ):
         assert session.sql(text, epsilon=0.5).plan.free
     session.close()
+
+
+def test_what_an_earlier_version_measured_by_itself_stays_free(people, monkeypatch):
+    session = dpn.Session(dpn.Budget(10.0))
+    session.protect(people, "people", domain=DOMAIN)
+    text = "SELECT city, SUM(n) AS n FROM (SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city) GROUP BY city"
+    with monkeypatch.context() as earlier:
+        earlier.setattr("dpnotebook.sql.linear.questions.linear_question", lambda *given: None)
+        before = session.sql(text, epsilon=0.5).run()
+    again = session.sql(text, epsilon=0.5)
+    assert again.plan.free
+    pd.testing.assert_frame_equal(again.run().frame[["city", "n"]], before.frame[["city", "n"]])
+    assert not session.sql(text, epsilon=0.7).plan.free
+    session.close()

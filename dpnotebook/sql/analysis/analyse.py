@@ -108,7 +108,7 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statem
         plain, conditions = plain_tree(private, outer.found[0], contribution), row_conditions(private)
         if reader.bounds == "auto" and any(one.within for one in selects[0].aggregates):
             plain = None
-        selects[0] = replace(selects[0], tree=plain, conditions=conditions)
+        selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=private is not top)
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public))
 
 
