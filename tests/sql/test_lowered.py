@@ -112,7 +112,8 @@ def test_all_of_them_are_free_after_the_table_that_they_follow_from(people):
 def test_what_an_earlier_version_measured_by_itself_stays_free(people, monkeypatch):
     session = dpn.Session(dpn.Budget(10.0))
     session.protect(people, "people", domain=DOMAIN)
-    text = "SELECT city, SUM(n) AS n FROM (SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city) GROUP BY city"
+    inner = "SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city"
+    text = f"SELECT city, SUM(n) AS n FROM ({inner}) GROUP BY city"
     with monkeypatch.context() as earlier:
         earlier.setattr("dpnotebook.sql.linear.questions.linear_question", lambda *given: None)
         before = session.sql(text, epsilon=0.5).run()
