@@ -55,6 +55,7 @@ class MeasuredRows:
         self.space = RowSpace(math.prod(domain[name].size for name in names))
         self.every = True  # whether all had room
         self._places: dict[Name, tuple[slice, Indices]] = {}  # where its rows are, and which of its queries they are
+        self._without: frozenset[Name] = frozenset()  # what had no room: it gets none later, whenever this was made
         self._ready: tuple[bytes, ReadyRows] | None = None  # for the latest precisions
 
     def copy(self) -> MeasuredRows:
@@ -67,8 +68,10 @@ class MeasuredRows:
         """Add the queries of measurements that are not here yet, as far as there is room, and so many rows more."""
         for each in known:
             for one in told(each, self.names, self.domain):
-                if one.name not in self._places:
-                    self.every &= self._put(one, more)
+                if one.name in self._places or (one.name in self._without and not more):
+                    continue
+                if not self._put(one, more):
+                    self.every, self._without = False, self._without | {one.name}
 
     def _put(self, one: Observation, more: int) -> bool:
         space = self.space

@@ -16,6 +16,7 @@ from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
+UNSAID = ("tree", "conditions", "inside", "kept")  # of how it was read and runs, which no ledger keeps
 
 
 def statement_to_json(statement: Statement) -> dict[str, Any]:
@@ -88,9 +89,7 @@ def value_from_json(value: Any) -> Any:
 
 
 def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
-    values = {
-        name: getattr(select, name) for name in _names(PrivateSelect) if name not in ("tree", "conditions", "kept")
-    }
+    values = {name: getattr(select, name) for name in _names(PrivateSelect) if name not in UNSAID}
     values |= {name: _text(values[name]) for name in FRACTIONS}
     values["keys"] = [
         {"name": key.name, "levels": key.levels and keys_to_json([key.levels])[0], "kind": key.kind}
