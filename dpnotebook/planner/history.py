@@ -403,7 +403,8 @@ class History:
             return None
         if self._with(summand, names, beside) is not None:
             return None
-        rows, position = self._rows.get((summand, names)) or (MeasuredRows(names, self.domain), 0)
+        rows, position = self._rows.get((summand, names)) or (MeasuredRows(names, self.with_ends), 0)
+        rows.domain = self.with_ends  # which values were summed since then
         if not position or position != recorded.count:
             rows.put(recorded.changed(position))
             self._rows.pop((summand, names), None)

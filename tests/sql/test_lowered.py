@@ -55,6 +55,7 @@ SAME = [
     "SELECT sex, MAX(n) AS n FROM g GROUP BY sex ORDER BY sex",
     "SELECT SUM(n) AS n FROM (SELECT c, COUNT(*) AS n FROM (SELECT city AS c FROM people WHERE sex = 'F') AS p "
     "GROUP BY c) AS q WHERE c <> 'a'",
+    "SELECT COUNT(*) AS n FROM people UNION ALL SELECT COUNT(*) AS n FROM people",  # one number, twice
 ]
 
 OTHER = [
