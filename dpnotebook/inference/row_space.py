@@ -35,7 +35,7 @@ MANY = 400  # single cells that are measured together: fewer are numbers like an
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SolvedRows:
     """How some questions are answered.
 
     Parameters
@@ -188,7 +188,7 @@ class ReadyRows:
         self._noise = _Noise(precision[~space.alone], others[:, space.apart].tocsr(), of_cells)
         self._basis = _Basis(self._noise, span)
 
-    def solved(self, questions: csr_array) -> Solved:
+    def solved(self, questions: csr_array) -> SolvedRows:
         """Return how questions are answered, shape (questions, cells).
 
         Source: Gauss-Markov theorem.
@@ -211,7 +211,7 @@ class ReadyRows:
         found, residuals = np.zeros((len(asked), self._alone.size)), np.zeros_like(asked)
         found[:, ~self._alone], residuals[:, ~self._apart] = weights, left
         found[:, self._alone] = own[:, self._cells] * self._said
-        return Solved(found, spread @ spread.T, residuals, missed <= RESIDUAL)
+        return SolvedRows(found, spread @ spread.T, residuals, missed <= RESIDUAL)
 
 
 class _Noise:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.inference.row_space import ReadyRows, RowSpace, Solved
+from dpnotebook.inference.row_space import ReadyRows, RowSpace, SolvedRows
 from dpnotebook.planner.atoms import places
 from dpnotebook.planner.least_squares_state import Name, Observation
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
@@ -154,7 +154,7 @@ class ByRows:
         return np.concatenate([known.weighted / math.sqrt(known.precision) for known, _ in self.sources()])
 
     @cached_property
-    def _solved(self) -> Solved:
+    def _solved(self) -> SolvedRows:
         asked, space = self._rows.queries(self._part), self._rows.space
         assert asked is not None
         precision = np.full(space.alone.size, NOTHING)  # of what was refined nothing is left
