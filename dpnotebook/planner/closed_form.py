@@ -25,6 +25,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.over_rows import ByRows
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
 from dpnotebook.planner.repeats import Repeats
 from dpnotebook.planner.to_linear import MAX_CELLS, allowed_levels
@@ -286,8 +287,8 @@ class ClosedForm:
         return self._sources[at]
 
 
-def in_classes(found: ByClasses, step: float, least_scale: float, reach: float) -> InClosedForm:
-    """Return a question with what is known by classes of levels.
+def in_classes(found: ByClasses | ByRows, step: float, least_scale: float, reach: float) -> InClosedForm:
+    """Return a question with what is known by classes of levels, or over measured numbers.
 
     Parameters
     ----------
@@ -571,7 +572,7 @@ class InClosedForm:
     def jointly(self) -> tuple[Floats, Floats] | None:
         """Return covariances and residuals of all answers, as for `joint_measurement.together`; None if not known."""
         one = self.found[0].reconstruction
-        return one.jointly() if self.joint and isinstance(one, ByClasses) else None
+        return one.jointly() if self.joint and isinstance(one, ByClasses | ByRows) else None
 
     def certain(self) -> InClosedForm:
         """Return this: variances are those of the very weights that answers will be made with."""
@@ -658,7 +659,7 @@ class InClosedForm:
             mine = rows[np.isfinite(one.variances[rows])]
             if not mine.size:
                 continue
-            if isinstance(one.reconstruction, ByClasses) and known.sum() > MOST_MIXED:
+            if isinstance(one.reconstruction, ByClasses | ByRows) and known.sum() > MOST_MIXED:
                 probe = MIDDLE + np.cos(np.arange(self.count) * math.sqrt(ANGLES[0]))
                 weights = np.abs(one.reconstruction.mixed(np.where(known, probe, 0.0)))
             else:

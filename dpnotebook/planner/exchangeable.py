@@ -95,6 +95,11 @@ class ByClasses:
         self._levels = [np.asarray(axis.levels, dtype=np.intp) for axis in part.axes]
 
     @property
+    def names(self) -> Sequence[str]:
+        """The attributes that are looked at."""
+        return self._told.names
+
+    @property
     def every(self) -> bool:
         """Whether all that was measured of the attributes is here."""
         return self._told.every

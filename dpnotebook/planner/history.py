@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
+from dpnotebook.planner import over_rows
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState
+from dpnotebook.planner.over_rows import ByRows, MeasuredRows
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
-from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
@@ -37,6 +39,7 @@ Names = tuple[Summand, tuple[str, ...], bool]
 
 RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
+MOST_ROWS = 2  # queries of what was measured of some attributes that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
 FEWER = 1.4  # times fewer classes of levels than cells, from which on they are what is looked at,
@@ -145,6 +148,7 @@ class History:
         # While a form of a question is looked for: it may be looked at twice.
         self._latest_with: tuple[tuple[Any, ...], Telling, LeastSquaresState | None] | None = None
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
+        self._rows: dict[tuple[Summand, tuple[str, ...]], tuple[MeasuredRows, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
         self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
@@ -244,6 +248,10 @@ class History:
         if kept is None or kept[0] is not also or kept[1] != recorded.count:
             kept = self._supposed[summand] = also, recorded.count, SupposedRepeats(recorded, also.items)
         return kept[2]
+
+    def told_of(self, summand: Summand) -> frozenset[str]:
+        """Return the attributes of which something was recorded, for sums of a summand."""
+        return frozenset(self._attributes.get(summand, ()))
 
     def summed(self, summand: Summand, where: Predicate, also: Sequence[Item] = ()) -> bool:
         """Return whether values of a summand were added up, in sums or for means, or are to be.
@@ -367,6 +375,48 @@ class History:
         few = cells <= MOST_ATOMS
         found = by_classes(part, asked, self.with_ends, known, whole=few)
         return None if found is None or (few and found.classes * FEWER > cells) else found
+
+    def by_rows(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> ByRows | None:
+        """Return how a question follows from all that was measured, over the numbers of that.
+
+        Parameters
+        ----------
+        part, summand, also
+            As for `block`.
+
+        Returns
+        -------
+        None where the question is no disjoint counts; where cells are few enough for one block, or too many; and where
+        too many numbers were measured.
+        """
+        beside = Supposed.of(also).telling(summand)
+        asked, domain = self._ordered(part.attributes), set(self.domain.names)
+        told = self._attributes.get(summand, set()) | beside.attributes
+        names = self._ordered((told & domain).union(asked))
+        if part.weight != 1 or not is_identity(part.operator) or not set(asked) <= domain:
+            return None
+        cells = math.prod(self.domain[name].size for name in names)
+        if not MOST_ATOMS < cells <= over_rows.MOST_CELLS or part.operator.shape[0] * cells > over_rows.MOST_ENTRIES:
+            return None
+        recorded = self._known(summand)
+        if len(recorded.by_queries) + len(beside.items) > over_rows.MOST_DIFFERENT:
+            return None
+        if self._with(summand, names, beside) is not None:
+            return None
+        rows, position = self._rows.get((summand, names)) or (MeasuredRows(names, self.with_ends), 0)
+        rows.domain = self.with_ends  # which values were summed since then
+        if not position or position != recorded.count:
+            rows.put(recorded.changed(position))
+            self._rows.pop((summand, names), None)
+            self._rows[summand, names] = rows, recorded.count
+            while len(self._rows) > MOST_ROWS:
+                del self._rows[next(iter(self._rows))]
+        known = recorded.by_queries
+        if beside.items:
+            supposed = self._beside(summand, beside).by_queries
+            rows, known = rows.copy(), known | supposed
+            rows.put(supposed.values(), over_rows.BESIDE)
+        return ByRows(part, rows, known.values())
 
     def _soon(self, summand: Summand, beside: Telling, cells: int) -> bool:
         """Return whether classes of levels are found sooner than a block of so many cells is made anew."""

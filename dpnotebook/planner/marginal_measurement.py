@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
+from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
@@ -41,6 +42,7 @@ SAME = 1 + 1e-9  # ratio of variances computed in two orders, which differ by ro
 MOST_SOURCES = 16  # answers whose sources are each looked for; of more, those of a mixture of all
 MOST_LAWS = 64  # of the noise of many answers, that are worth finding
 MOST_COMPARED = 10**7  # weights of noisy numbers in all answers, whose laws are compared
+CLOSER = 1 + 1e-6  # times less variance, from which on least squares over everything is preferred
 POWERS = (2, 3, 4, 6)
 DIGITS = 7  # of the logarithm of a sum of powers, that are equal where laws are
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
@@ -271,30 +273,47 @@ def known_in(
 ) -> LinearTarget | None:
     """Return what is known about a form of a question; parameters as for `asked_of`."""
     also = Supposed.of(also)
-    part, summand, least = form.part, form.summand, least_scale(history, also)
     # Atoms that hold everything are never worse: only where they do not, more than one source is worth a look.
-    closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
+    whole = history.closed_form(form.summand, also).whole
+    closed = _closed(form, history, also) if whole else None
     if closed is not None and not over_atoms:
         return closed
     products = _by_classes(form, history, also) if classes else None
-    if products is not None and products.products:
-        return products
-    block = history.block(part, summand, also, whole=closed is not None, sums=form.reach_of_sums > 0)
+    rows = _by_rows(form, history, also) if classes and not whole and not _everything(products, form, history) else None
+    found: LinearTarget | None = products
+    if products is None or not products.products:
+        found = _over_atoms(form, history, also, whole=closed is not None or (rows is not None and not rows.partial))
+        if found is None or found.partial:
+            if not whole and (rows is None or rows.partial):
+                closed = _closed(form, history, also)
+            for one in (products, closed):
+                if one is not None and (found is None or _better(one.variances, found.variances)):
+                    found = one
+    if rows is None or found is None:
+        return found if rows is None else rows
+    if rows.partial:
+        return rows if _better(rows.variances, found.variances) else found
+    # Over everything no answer is worse; where none is closer, the law of the noise of less is known sooner.
+    return rows if (rows.variances * CLOSER < found.variances).any() else found
+
+
+def _everything(products: InClosedForm | None, form: LinearForm, history: History) -> bool:
+    """Return whether classes of levels hold all that was measured, of whatever attributes."""
+    found = None if products is None else products.found[0].reconstruction
+    return isinstance(found, ByClasses) and found.every and history.told_of(form.summand) <= set(found.names)
+
+
+def _over_atoms(form: LinearForm, history: History, also: Sequence[Item], *, whole: bool) -> OverAtoms | None:
+    """Return what is known over the atoms of a block: of all that was measured of some attributes, or also of less."""
+    part = form.part
+    block = history.block(part, form.summand, also, whole=whole, sums=form.reach_of_sums > 0)
     queries = None if block is None else block.queries(part)
-    if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
+    if block is None or queries is None:
+        return None
+    if not ((weights := row_weights(part.operator)) == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
-    atoms = None
-    if block is not None and queries is not None:
-        reach = form.reach_of_sums if block.sums else form.reach
-        atoms = OverAtoms(block, queries, block.known(queries), form.step, least, reach)
-    if atoms is not None and not atoms.partial:
-        return atoms
-    closed = closed if whole else _closed(form, history, also)
-    found: LinearTarget | None = atoms
-    for one in (products, closed):
-        if one is not None and (found is None or _better(one.variances, found.variances)):
-            found = one
-    return found
+    reach = form.reach_of_sums if block.sums else form.reach
+    return OverAtoms(block, queries, block.known(queries), form.step, least_scale(history, also), reach)
 
 
 def _by_classes(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
@@ -302,6 +321,14 @@ def _by_classes(form: LinearForm, history: History, also: Sequence[Item]) -> InC
     if form.reach_of_sums or form.part.weight != 1:
         return None
     found = history.by_classes(form.part, form.summand, also)
+    return None if found is None else in_classes(found, form.step, least_scale(history, also), form.reach)
+
+
+def _by_rows(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
+    """Return what is known over all numbers that were measured, where these are few."""
+    if form.reach_of_sums or form.part.weight != 1:
+        return None
+    found = history.by_rows(form.part, form.summand, also)
     return None if found is None else in_classes(found, form.step, least_scale(history, also), form.reach)
 
 

@@ -54,6 +54,14 @@ def incomplete_table(protected: ProtectedTable) -> NotProtected:
     )
 
 
+def _is_free(query: Query) -> bool:
+    """Return whether a query costs nothing as the ledger stands; what cannot be planned does not."""
+    try:
+        return bool(query.plan.free)
+    except DPError:
+        return False
+
+
 def _drawn(select: PrivateSelect) -> int:
     """Return how many rows of each unit count because its table says so; 0 where something else bounds a unit."""
     return 0 if select.written or select.contribution.kind != "rows" else select.contribution.most
@@ -174,7 +182,9 @@ class Statements:
         if planned is not None:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
-                return planned
+                inside = statement.selects[0].inside and not _is_free(planned)
+                paid = ask(self._of_parts(statement, tables, parameters)) if inside else planned
+                return paid if _is_free(paid) else planned
 
         def read(wanted: str | None, within: ValueBounds | None) -> Statement:
             found = analyse(text, self.relations.known, parameters, wanted, within)

@@ -216,6 +216,8 @@ class PrivateSelect:
     grouped
         What is kept in place of rows, where all queries begin by adding these up by unit and group: SQL of the columns
         `s0`, `s1`, ... that are kept of each unit and group.
+    inside
+        Whether it stands inside a query over its release: earlier versions measured all of those by themselves.
     drawn
         What drawing rows of a unit does to the answer, where nobody has said how many it has; else empty.
     rows_if_hidden
@@ -241,6 +243,7 @@ class PrivateSelect:
     written: bool = False
     tree: exp.Select | None = field(default=None, compare=False, repr=False)
     conditions: tuple[exp.Expr, ...] | None = field(default=None, compare=False, repr=False)
+    inside: bool = field(default=False, compare=False, repr=False)
     drawn: str = ""
     rows_if_hidden: int = 0
     kept: str = field(default="", compare=False, repr=False)

@@ -15,7 +15,7 @@ import numpy as np
 from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
-NOT_KEPT = {"tree", "conditions", "kept", "grouped"}  # of a private aggregation
+NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped"}  # of how it was read and runs, which no ledger keeps
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 
 

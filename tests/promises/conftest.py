@@ -16,6 +16,7 @@ def _loaded(name):
 
 
 _sessions, _delivered, _whole = _loaded("sessions"), _loaded("delivered"), _loaded("whole")
+_expected_free = _loaded("expected_free")
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +35,9 @@ def delivered():
 def whole():
     """The module of whole sessions over few cells, held against dense least squares."""
     return _whole
+
+
+@pytest.fixture(scope="session")
+def expected_free():
+    """The module that asks what is expected for nothing, and notes what is charged."""
+    return _expected_free

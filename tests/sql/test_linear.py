@@ -550,7 +550,6 @@ REFUSED = [
 MEASURED_BY_ITSELF = [
     "SELECT COUNT(*) FROM visits WHERE age > -'3'",
     "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM visits",
-    "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits",
     "SELECT COUNT(*) FROM visits AS v(a, b)",
     "SELECT MIN(age) FROM visits",
     "SELECT PERCENTILE_CONT(age, [0.25, 0.75]) FROM visits",

@@ -49,15 +49,25 @@ SAME = [
     "SELECT city, SUM(stay) AS n, SUM(CASE WHEN age < 30 THEN stay END) AS y, SUM(stay) FILTER (WHERE age >= 90) AS o "
     "FROM people WHERE stay > 2 GROUP BY city ORDER BY city",
     "SELECT city, COUNT(*) AS n, 100.0 * COUNTIF(sex = 'F') / COUNT(*) AS f FROM people GROUP BY city ORDER BY city",
+    "SELECT city, SUM(n) AS n FROM (SELECT city, sex, COUNT(*) AS n FROM people GROUP BY city, sex) AS q "
+    "GROUP BY city ORDER BY city",
+    "WITH g AS (SELECT sex, city, COUNT(*) AS n FROM people WHERE age < 50 GROUP BY sex, city) "
+    "SELECT sex, MAX(n) AS n FROM g GROUP BY sex ORDER BY sex",
+    "SELECT SUM(n) AS n FROM (SELECT c, COUNT(*) AS n FROM (SELECT city AS c FROM people WHERE sex = 'F') AS p "
+    "GROUP BY c) AS q WHERE c <> 'a'",
+    "SELECT COUNT(*) AS n FROM people UNION ALL SELECT COUNT(*) AS n FROM people",  # one number, twice
 ]
 
 OTHER = [
     "SELECT COUNT(*) AS n FROM (SELECT DISTINCT sex FROM people) AS q",
     "SELECT COUNT(*) AS n FROM (SELECT age + 1 AS b FROM people) AS q WHERE b < 50",
-    "SELECT COUNT(*) AS n FROM (SELECT age, COUNT(*) AS rows_of_age FROM people GROUP BY age) AS q",
     "SELECT COUNT(CASE WHEN sex = 'F' THEN 1 ELSE 0 END) AS n FROM people",
     "SELECT AVG(CASE WHEN sex = 'F' THEN stay ELSE 0 END) AS n FROM people",
     "SELECT COUNTIF(age % 2 = 0) AS n FROM people",
+    "WITH q AS (SELECT * FROM people WHERE city = 'b') SELECT sex, SUM(n) AS n FROM "
+    "(SELECT sex, city, COUNT(*) AS n FROM q GROUP BY sex, city) AS g GROUP BY sex ORDER BY sex",
+    "WITH people AS (SELECT * FROM people WHERE city = 'b') SELECT sex, SUM(n) AS n FROM "
+    "(SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city) AS g GROUP BY sex ORDER BY sex",
 ]
 
 
@@ -93,6 +103,23 @@ def test_all_of_them_are_free_after_the_table_that_they_follow_from(people):
         "SELECT COUNTIF(sex = 'F' AND city = 'a') AS n FROM people",
         "SELECT COUNT(*) AS n FROM (SELECT city AS c FROM people WHERE sex = 'M') AS q WHERE c = 'b'",
         "WITH q AS (SELECT * FROM people WHERE sex = 'M') SELECT city, COUNT(*) AS n FROM q GROUP BY city",
+        "SELECT city, SUM(n) AS n FROM (SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city) GROUP BY city",
+        "WITH g AS (SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city) SELECT MAX(n) - MIN(n) AS n FROM g",
     ):
         assert session.sql(text, epsilon=0.5).plan.free
+    session.close()
+
+
+def test_what_an_earlier_version_measured_by_itself_stays_free(people, monkeypatch):
+    session = dpn.Session(dpn.Budget(10.0))
+    session.protect(people, "people", domain=DOMAIN)
+    inner = "SELECT sex, city, COUNT(*) AS n FROM people GROUP BY sex, city"
+    text = f"SELECT city, SUM(n) AS n FROM ({inner}) GROUP BY city"
+    with monkeypatch.context() as earlier:
+        earlier.setattr("dpnotebook.sql.linear.questions.linear_question", lambda *given: None)
+        before = session.sql(text, epsilon=0.5).run()
+    again = session.sql(text, epsilon=0.5)
+    assert again.plan.free
+    pd.testing.assert_frame_equal(again.run().frame[["city", "n"]], before.frame[["city", "n"]])
+    assert not session.sql(text, epsilon=0.7).plan.free
     session.close()

@@ -112,11 +112,12 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statem
     if reader.named and reader.dropped:
         raise reader.dropped[0]
     selects = outer.selects
-    if len(selects) == 1 and isinstance(top, exp.Select) and outer.is_private(top, {}):
-        plain, conditions = plain_tree(top, outer.found[0], contribution), row_conditions(top)
+    private = outer.private[0] if len(selects) == 1 else None
+    if private is not None:
+        plain, conditions = plain_tree(private, outer.found[0], contribution), row_conditions(private)
         if reader.bounds == "auto" and any(one.within for one in selects[0].aggregates):
             plain = None
-        selects[0] = replace(selects[0], tree=plain, conditions=conditions)
+        selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=private is not top)
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public))
 
 

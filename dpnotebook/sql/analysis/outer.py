@@ -49,6 +49,12 @@ class Outer:
         "l2" to bound all that a unit adds together.
     mentioned
         Every name of a column in the statement, in lower case.
+    found
+        What its private selects measure.
+    public
+        The public tables that it reads.
+    private
+        The private selects as they were read; None for one that reads a WITH clause around it.
     """
 
     reader: Reader
@@ -56,6 +62,7 @@ class Outer:
     mentioned: set[str]
     found: list[Aggregation] = field(default_factory=list)
     public: dict[str, None] = field(default_factory=dict)
+    private: list[exp.Select | None] = field(default_factory=list)
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
     def query(self, query: exp.Expr, environment: Environment, above: VisibleNames = NOTHING) -> tuple[exp.Expr, Names]:
@@ -111,11 +118,13 @@ class Outer:
 
     def release(self, query: exp.Select, environment: Environment) -> View:
         """Return what a private select shows of its release, which is added to those of the statement."""
+        by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:
             self.found.append(found)
+            self.private.append(None if by_name else query)
         return view(query, found, self.selects.index(found.measured), self, environment)
 
     @property

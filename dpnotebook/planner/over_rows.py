@@ -1,0 +1,229 @@
+"""Least squares over the numbers that were measured, of conditions of any kind, where there are too many cells.
+
+Conditions that no product has a place for tell nearly all cells apart, and what one table says of another goes through
+attributes that a question does not ask about. Of few numbers it is known what all of them say together: see
+`inference.row_space`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.inference.row_space import ReadyRows, RowSpace, SolvedRows
+from dpnotebook.planner.atoms import places
+from dpnotebook.planner.least_squares_state import Name, Observation
+from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
+from dpnotebook.planner.repeats import Repeats, told
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+MOST_CELLS = 50_000  # of the attributes that are looked at together
+MOST_RANK = 1_200  # independent numbers that are solved for together, and
+MOST_NUMBERS = 1_600  # numbers,
+MOST_ENTRIES = 2 * 10**6  # of their queries, and of a question's over the cells
+MOST_DIFFERENT = 300  # different queries
+BESIDE = 400  # rows of what is to be measured next, that always have room
+NOTHING = 1e-12  # precision of rows of which no measurement counts any more
+FEW = 64  # answers whose laws are worked out one by one
+POWERS = (2, 3, 4, 6)
+DIGITS = 7  # of the logarithm of a sum of powers, that are equal where laws are
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class MeasuredRows:
+    """The queries of measurements over some attributes, as far as there is room for all.
+
+    Parameters
+    ----------
+    names, domain
+        The attributes, in the domain's order.
+    """
+
+    def __init__(self, names: Sequence[str], domain: Domain) -> None:
+        self.names, self.domain = tuple(names), domain
+        self.space = RowSpace(math.prod(domain[name].size for name in names))
+        self.every = True  # whether all had room
+        self._places: dict[Name, tuple[slice, Indices]] = {}  # where its rows are, and which of its queries they are
+        self._without: frozenset[Name] = frozenset()  # what had no room: it gets none later, whenever this was made
+        self._ready: tuple[bytes, ReadyRows] | None = None  # for the latest precisions
+
+    def copy(self) -> MeasuredRows:
+        """Return a copy that can be added to without changing this one."""
+        twin = copy.copy(self)
+        twin.space, twin._places = self.space.copy(), dict(self._places)
+        return twin
+
+    def put(self, known: Iterable[Repeats], more: int = 0) -> None:
+        """Add the queries of measurements that are not here yet, as far as there is room, and so many rows more."""
+        for each in known:
+            for one in told(each, self.names, self.domain):
+                if one.name in self._places or (one.name in self._without and not more):
+                    continue
+                if not self._put(one, more):
+                    self.every, self._without = False, self._without | {one.name}
+
+    def _put(self, one: Observation, more: int) -> bool:
+        space = self.space
+        if space.rank > MOST_RANK + more or (found := self.queries(one.part)) is None:
+            return False
+        kept = np.flatnonzero(np.diff(found.indptr))  # of no cell there is nothing but noise
+        many = kept.size < found.nnz and space.numbers + kept.size > MOST_NUMBERS + more
+        if many or space.rows.nnz + found.nnz > MOST_ENTRIES:
+            return False
+        first = space.alone.size
+        if kept.size:
+            space.add(found[kept])
+        self._places[one.name] = slice(first, first + kept.size), kept
+        return True
+
+    def queries(self, part: ProductTerm) -> csr_array | None:
+        """Return the queries of a part over the cells, shape (queries, cells); None where they are too many."""
+        from scipy.sparse import csr_array
+
+        own, count = places(part.axes, part.where, self.domain, self.names), part.operator.shape[0]
+        inside = np.flatnonzero(own >= 0)
+        if is_identity(part.operator):
+            values = np.full(inside.size, float(part.weight))
+            return csr_array((values, (own[inside], inside)), shape=(count, own.size))
+        found = unique_columns(part.operator, MOST_ENTRIES)
+        if found is None or count * inside.size > MOST_ENTRIES:
+            return None
+        columns, classes = found
+        inside = inside[classes[own[inside]] >= 0]
+        values = columns[:, classes[own[inside]]] * part.weight
+        rows, at = np.nonzero(values)
+        return csr_array((values[rows, at], (rows, inside[at])), shape=(count, own.size))
+
+    def ready(self, precision: Floats) -> ReadyRows:
+        """Return the rows with the precision of each, ready for questions."""
+        key = precision.tobytes()
+        if self._ready is None or self._ready[0] != key:
+            self._ready = key, self.space.ready(precision)
+        return self._ready[1]
+
+    def parts(self, known: Iterable[Repeats]) -> Iterator[tuple[Repeats, list[tuple[Observation, slice, Indices]]]]:
+        """Yield measurements that are here, and of each part of theirs where its rows are."""
+        for each in known:
+            asked = told(each, self.names, self.domain)
+            found = [(one, *self._places[one.name]) for one in asked if one.name in self._places]
+            if found:
+                yield each, found
+
+
+class ByRows:
+    """How the answers to a question follow from what was measured: a `Reconstruction`, of numbers of unit variance.
+
+    Parameters
+    ----------
+    part
+        What is asked: disjoint counts.
+    rows
+        The queries of what was measured.
+    known
+        The measurements.
+    """
+
+    products = False
+
+    def __init__(self, part: ProductTerm, rows: MeasuredRows, known: Iterable[Repeats]) -> None:
+        self._part, self._rows = part, rows
+        self._told = list(rows.parts(known))
+        self.every = rows.every
+
+    def sources(self) -> Iterator[tuple[Repeats, slice]]:
+        """Yield the measurements, and where their numbers are among all."""
+        first = 0
+        for known, _ in self._told:
+            yield known, slice(first, first + known.weighted.size)
+            first += known.weighted.size
+
+    @property
+    def numbers(self) -> Floats:
+        """The noisy numbers of all measurements, each over its standard deviation."""
+        return np.concatenate([known.weighted / math.sqrt(known.precision) for known, _ in self.sources()])
+
+    @cached_property
+    def _solved(self) -> SolvedRows:
+        asked, space = self._rows.queries(self._part), self._rows.space
+        assert asked is not None
+        precision = np.full(space.alone.size, NOTHING)  # of what was refined nothing is left
+        for _, parts in self._told:
+            for one, at, _ in parts:
+                precision[at] = one.precision
+        return self._rows.ready(precision).solved(asked)
+
+    def variances(self) -> Floats:
+        """Return the variance of each answer, infinite where it is not determined, shape (answers,)."""
+        solved = self._solved
+        return np.where(solved.determined, np.diagonal(solved.covariance), np.inf)
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`."""
+        return float(self.variances().sum())
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """What each number counts for in the answers, shape (answers, numbers)."""
+        solved, found = self._solved, []
+        for known, parts in self._told:
+            own = np.zeros((len(solved.weights), known.weighted.size))
+            for one, at, kept in parts:
+                weights = solved.weights[:, at] / math.sqrt(known.precision)
+                columns = one.part.columns[kept]
+                if one.part.totals is None:
+                    own[:, columns] += weights
+                else:
+                    own[:, columns] += weights[:, :, None] * one.part.totals
+            found.append(own)
+        return np.concatenate(found, axis=1)
+
+    def weights(self, rows: Indices) -> Floats:
+        """Return what each number counts for in some answers, shape (rows, numbers)."""
+        return self._weights[rows]
+
+    def answers(self, noisy: Floats) -> Floats:
+        """Return the answers that follow from noisy numbers."""
+        return self._weights @ noisy
+
+    def mixed(self, mixture: Floats) -> Floats:
+        """Return what each number counts for in a combination of all answers, shape (1, numbers)."""
+        return (mixture @ self._weights)[None]
+
+    def jointly(self) -> tuple[Floats, Floats]:
+        """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
+        solved = self._solved
+        if solved.determined.all():
+            return solved.covariance, np.zeros((solved.determined.size, 0))
+        left = np.where(solved.determined[:, None], 0.0, solved.residuals)
+        return solved.covariance, np.asarray(np.linalg.qr(left.T, mode="r")).T  # as much is left, in fewer numbers
+
+    @cached_property
+    def alike(self) -> Indices:
+        """For each answer one whose noise has the same law: of many, power sums of the weights of all draws say so."""
+        weights, columns = np.abs(self._weights), []
+        if len(weights) <= FEW:
+            return np.arange(len(weights))
+        for power in POWERS:
+            sizes = [np.full(known.weighted.size, _power_sum(known, power)) for known, _ in self.sources()]
+            columns.append(weights**power @ np.concatenate(sizes))
+        with np.errstate(divide="ignore"):
+            digits = np.round(np.log(np.stack(columns, axis=1)), DIGITS)
+        _, first, which = np.unique(digits, axis=0, return_index=True, return_inverse=True)
+        return np.asarray(first[which.reshape(-1)])
+
+
+def _power_sum(known: Repeats, power: int) -> float:
+    """Return the sum of powers of what each of some measurements counts for in their mean, of unit variance."""
+    shares = np.sqrt(np.fromiter(known.precisions.values(), float, len(known.precisions)) / known.precision)
+    return float((shares**power).sum())
