@@ -6,7 +6,7 @@ Every property of a strategy (variances, weights, answers) follows from these bl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
@@ -14,7 +14,7 @@ from itertools import accumulate
 import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.inference.inverse import inverse, total_variance, variances
+from dpnotebook.inference.inverse import inverse, kept_total_variance, total_variance, variances
 from dpnotebook.inference.least_squares import Solver, solver
 from dpnotebook.workload import Identity, Stack, Workload
 from dpnotebook.workload.base import Array, Number, require_memory
@@ -50,9 +50,9 @@ class Block:
         """Columns of the block's measurements."""
         return slice(self.first, self.first + math.prod(operator.shape[0] for _, operator in self.pairs))
 
-    def total_variance(self) -> float:
+    def total_variance(self, of_pair: Callable[[Workload, Workload], float] = total_variance) -> float:
         """Return the sum of `variances`, from the factors (HDMM, Theorem 4)."""
-        return self.weight**2 * math.prod(total_variance(operator, query) for query, operator in self.pairs)
+        return self.weight**2 * math.prod(of_pair(operator, query) for query, operator in self.pairs)
 
     def variances(self) -> Array:
         """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
@@ -92,7 +92,8 @@ class Blocks:
 
     def total_variance(self) -> float:
         """Return the sum of `variances`."""
-        return sum(block.total_variance() for block in self.blocks)
+        of_pair = kept_total_variance()
+        return sum(block.total_variance(of_pair) for block in self.blocks)
 
     def variances(self) -> Array:
         """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
