@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ WRITTEN = 2**26  # entries of predicates that are written out to reorder their c
 CHUNK = 2**22  # entries of rows handled at a time
 
 Integers = NDArray[np.int64]
+Value = TypeVar("Value")
 
 
 class Inverse(Protocol):
@@ -198,15 +199,15 @@ def total_variance(operator: Workload, workload: Workload) -> float:
     return float(found.rank) if workload == operator else sum_of_variances(found, workload)  # W W^+ is a projection
 
 
-def kept_total_variance() -> Callable[[Workload, Workload], float]:
-    """Return `total_variance` that works out each pair once: the products of a union share their factors.
+def once_a_pair(of_pair: Callable[[Workload, Workload], Value]) -> Callable[[Workload, Workload], Value]:
+    """Return a function of an operator and a workload that works out each pair once.
 
-    A union over forty attributes has tens of thousands of pairs, of which a hundred differ. What it has found lives as
-    long as it does.
+    The products of a union share their factors: one over forty attributes has tens of thousands of pairs, of which a
+    hundred differ. What was found lives as long as the function.
     """
     same: dict[int, tuple[Workload, int]] = {}  # by identity first: hashing a matrix takes longer than looking it up
     numbers: dict[Workload, int] = {}
-    found: dict[tuple[int, int], float] = {}
+    found: dict[tuple[int, int], Value] = {}
 
     def number(workload: Workload) -> int:
         known = same.get(id(workload))
@@ -214,14 +215,13 @@ def kept_total_variance() -> Callable[[Workload, Workload], float]:
             known = same[id(workload)] = workload, numbers.setdefault(workload, len(numbers))
         return known[1]
 
-    def total(operator: Workload, workload: Workload) -> float:
+    def once(operator: Workload, workload: Workload) -> Value:
         pair = number(operator), number(workload)
-        value = found.get(pair)
-        if value is None:
-            value = found[pair] = total_variance(operator, workload)
-        return value
+        if pair not in found:
+            found[pair] = of_pair(operator, workload)
+        return found[pair]
 
-    return total
+    return once
 
 
 def sum_of_variances(found: Inverse, workload: Workload) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import is_direct, kept_total_variance
+from dpnotebook.inference.inverse import is_direct, once_a_pair, total_variance
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import operator_name, same_attributes
@@ -147,7 +147,7 @@ def union_operator(parts: Sequence[Term], operators: Sequence[Workload], noise: 
     noise
         "laplace": weights add up in the sensitivity; "gaussian": their squares do.
     """
-    of_pair = kept_total_variance()
+    of_pair = once_a_pair(total_variance)
     errors = np.array(
         [float(p.weight) ** 2 * _product_variance(p, a, of_pair) for p, a in zip(parts, operators, strict=True)]
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import is_direct, kept_total_variance, total_variance
+from dpnotebook.inference.inverse import is_direct, once_a_pair, total_variance
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.bounds import closed_bound
 from dpnotebook.strategy.hierarchy import best_hierarchy
@@ -62,7 +62,7 @@ def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | No
     emphasis
         How much each part counts in the first round, besides its weight, shape (parts,): another start.
     """
-    sizes, of_pair = parts[0].sizes, kept_total_variance()
+    sizes, of_pair = parts[0].sizes, once_a_pair(total_variance)
     operators: list[Workload] = [Identity(size) for size in sizes]
     errors = np.array([[of_pair(a, w) for a, w in zip(operators, part.factors, strict=True)] for part in parts])
     squared = np.array([float(part.weight) ** 2 for part in parts])
