@@ -125,3 +125,30 @@ def test_a_mean_for_which_rows_are_said_is_another(noise):
     with session:
         table.mean("age", where="left", error=3).run()
         assert not table.mean("age", where="left", error=3).assuming(rows=20).plan.free
+
+
+SHOWN = {
+    "at 80%": lambda table: table.histogram("ward", error=30, confidence=0.8),
+    "at 99%": lambda table: table.mean("age", epsilon=0.5, confidence=0.99),
+    "all at once": lambda table: table.groupby("ward").count(error=40, simultaneous=True),
+    "all at once, at 90%": lambda table: table.cdf("age", epsilon=0.4, confidence=0.9, simultaneous=True),
+    "parts at 90%": lambda table: table.answer(dpn.identity("ward").within(30) + dpn.total().within(9), confidence=0.9),
+    "for the worst": lambda table: table.cdf("age", error=60, confidence=0.9, objective="worst"),
+    "rounds at 80%": lambda table: table.answer(dpn.marginals(1), epsilon=0.5, confidence=0.8, adaptive=True),
+    "plain": lambda table: table.quantile("age", 0.5, epsilon=0.5),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_release_is_shown_again_with_the_intervals_that_were_asked_for(name, noise, tmp_path):
+    """It had those of 95% each, whatever had been asked for and paid for: too narrow for 99%, or for all at once."""
+    session, table = opened(noise, tmp_path / "t.ledger")
+    with session:
+        first = SHOWN[name](table).run()
+        assert session.release(first.number).frame.equals(first.frame)
+    session, _ = opened(noise, tmp_path / "t.ledger")
+    with session:
+        again = session.release(first.number)
+        assert again.frame.equals(first.frame)
+        assert again.confidence == first.confidence
+        assert again.together == first.together
