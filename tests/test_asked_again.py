@@ -134,7 +134,7 @@ SHOWN = {
     "all at once, at 90%": lambda table: table.cdf("age", epsilon=0.4, confidence=0.9, simultaneous=True),
     "parts at 90%": lambda table: table.answer(dpn.identity("ward").within(30) + dpn.total().within(9), confidence=0.9),
     "for the worst": lambda table: table.cdf("age", error=60, confidence=0.9, objective="worst"),
-    "rounds at 80%": lambda table: table.answer(dpn.marginals(1), epsilon=0.5, confidence=0.8, adaptive=True),
+    "rounds at 80%": lambda table: table.answer(dpn.marginals(2), epsilon=0.5, confidence=0.8, adaptive=True),
     "plain": lambda table: table.quantile("age", 0.5, epsilon=0.5),
 }
 
