@@ -17,7 +17,7 @@ SEEDS = range(2)
 
 
 def opened(noise, path=":memory:", **more):
-    session = dpn.Session(budget=dpn.Budget(epsilon=60.0, delta=DELTAS[noise]), ledger=path)
+    session = dpn.Session(budget=dpn.Budget(epsilon=300.0, delta=DELTAS[noise]), ledger=path)
     return session, session.protect(FRAME, "t", domain=DOMAIN, **more)
 
 
