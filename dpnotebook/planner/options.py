@@ -81,9 +81,10 @@ def asked_before(question: Question, accuracy: Accuracy, ledger: LedgerView, his
     """Return the error that was planned for the very question and relative error, the latest; None if it is new."""
     known = () if history is None else history.answered.of(question.key)
     others = ledger.records(question.key, but=() if history is None else history.releases)
+    everything: Iterator[Answered | RecordedRelease] = itertools.chain(known, others)
     found = [
         (past.number, float(past.plan["relative"][1]))
-        for past in (*known, *others)
+        for past in everything
         if past.plan.get("relative", ("",))[0] == accuracy.text
     ]
     return max(found)[1] if found else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
 
 import numpy as np
@@ -64,7 +63,10 @@ class Block:
         factors = [of_pair(operator, query) for query, operator in self.pairs]
         several = [factor for factor in factors if factor.size != 1]  # many attributes have their total alone
         alike = self.weight**2 * math.prod(float(factor[0]) for factor in factors if factor.size == 1)
-        return np.asarray(alike * reduce(np.kron, several, np.ones(1)))
+        found: Array = np.full(1, alike)
+        for factor in several:
+            found = np.kron(found, factor)
+        return found
 
     def weights(self, rows: Array) -> Array:
         """Return the coefficients of the block's measurements in the given answers, shape (rows, measured)."""
