@@ -16,6 +16,7 @@ def _loaded(name):
 
 
 _sessions, _delivered, _whole = _loaded("sessions"), _loaded("delivered"), _loaded("whole")
+_messy = _loaded("messy")
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +35,9 @@ def delivered():
 def whole():
     """The module of whole sessions over few cells, held against dense least squares."""
     return _whole
+
+
+@pytest.fixture(scope="session")
+def messy():
+    """The module of random questions over a messy table."""
+    return _messy
