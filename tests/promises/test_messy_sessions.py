@@ -12,7 +12,7 @@ REFUSALS = (dpn.BudgetExceeded, dpn.DomainError, dpn.AccuracyError, dpn.Workload
 ALIKE = 1e-6
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("noise", [pytest.param("laplace", marks=pytest.mark.slow), "gaussian"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
 def test_delivered_is_what_was_promised(seed, noise, messy, monkeypatch, tmp_path):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
