@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ WRITTEN = 2**26  # entries of predicates that are written out to reorder their c
 CHUNK = 2**22  # entries of rows handled at a time
 
 Integers = NDArray[np.int64]
+Value = TypeVar("Value")
 
 
 class Inverse(Protocol):
@@ -196,6 +197,31 @@ def total_variance(operator: Workload, workload: Workload) -> float:
     """Return |W A^+|_F^2, the sum of `variances`; infinite if A does not support W."""
     found = inverse(operator)
     return float(found.rank) if workload == operator else sum_of_variances(found, workload)  # W W^+ is a projection
+
+
+def once_a_pair(of_pair: Callable[[Workload, Workload], Value]) -> Callable[[Workload, Workload], Value]:
+    """Return a function of an operator and a workload that works out each pair once.
+
+    The products of a union share their factors: one over forty attributes has tens of thousands of pairs, of which a
+    hundred differ. What was found lives as long as the function.
+    """
+    same: dict[int, tuple[Workload, int]] = {}  # by identity first: hashing a matrix takes longer than looking it up
+    numbers: dict[Workload, int] = {}
+    found: dict[tuple[int, int], Value] = {}
+
+    def number(workload: Workload) -> int:
+        known = same.get(id(workload))
+        if known is None:  # an object that is kept here cannot give its identity to another
+            known = same[id(workload)] = workload, numbers.setdefault(workload, len(numbers))
+        return known[1]
+
+    def once(operator: Workload, workload: Workload) -> Value:
+        pair = number(operator), number(workload)
+        if pair not in found:
+            found[pair] = of_pair(operator, workload)
+        return found[pair]
+
+    return once
 
 
 def sum_of_variances(found: Inverse, workload: Workload) -> float:

@@ -35,6 +35,7 @@ DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at 
 
 LISTED = 6  # releases that are named one by one
 MISSED = 1.01  # times the error that was asked for, from which on it is said that answers are less accurate
+NOTICED = 1.1  # times what a relative error would be by now, from which on that is said
 
 
 def unit(measure: Measure, question: Question) -> str:
@@ -72,13 +73,25 @@ def assumption(
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
 
 
-def size_assumed(given: Accuracy, planned: Accuracy, unit: str) -> str:
-    """Return about how large the answers are taken to be where a relative error was asked for; else empty."""
+def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | None = None) -> str:
+    """Return about how large the answers are taken to be where a relative error was asked for; else empty.
+
+    Parameters
+    ----------
+    given, planned, unit
+        The accuracy that was asked for, and as it was planned, in which unit.
+    told
+        The error that it would be planned as by what is known now, where an earlier release answers the question.
+    """
     if given.relative is None or planned.error is None:
         return ""
     size = planned.error / given.relative
     about, error = (_three_figures(number) for number in (size, planned.error))
-    return f"assuming answers of about {about} {unit}: {given.percent} of that is ±{error}"
+    said = f"assuming answers of about {about} {unit}: {given.percent} of that is ±{error}"
+    if told is None or told * NOTICED > planned.error:
+        return said
+    by_now, closer = (_three_figures(number) for number in (told / given.relative, told))
+    return f"{said}. They are about {by_now} by now: error={closer.replace(',', '_')} is {given.percent} of that"
 
 
 def _three_figures(number: float) -> str:

@@ -56,7 +56,8 @@ def repeated(
     everything: Iterator[Answered | RecordedRelease | Charged] = itertools.chain(known, others, charges)
     for past in everything:
         expected = _expected(past, question, accuracy, table, ledger.accountant, assumption)
-        if expected is not None and _good(past, accuracy, expected, ledger.accountant):
+        good = expected is not None and _good(past, accuracy, expected, ledger.accountant)
+        if expected is not None and (good or _asked_alike(past, accuracy, assumption)):
             if accuracy.by_part:
                 alike = replace(accuracy, within=())
                 expected = _expected(past, question, alike, table, ledger.accountant, assumption) or expected
@@ -66,6 +67,27 @@ def repeated(
             found.append((number, replace(option, expected=tuple(expected))))
     best = min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
     return best if best is None else _as_delivered(best, question, accuracy, table, ledger, assumption)
+
+
+def _asked_alike(past: Answered | RecordedRelease | Charged, accuracy: Accuracy, assumption: Assumption) -> bool:
+    """Return whether means were asked for in these very words, for as many rows as releases tell.
+
+    In small groups they are less accurate than was asked, which their cards say: again they would be no better.
+    """
+    return "assumed" in past.plan and not assumption.said and past.plan["assumed"][2] == accuracy.text
+
+
+def asked_before(question: Question, accuracy: Accuracy, ledger: LedgerView, history: History | None) -> float | None:
+    """Return the error that was planned for the very question and relative error, the latest; None if it is new."""
+    known = () if history is None else history.answered.of(question.key)
+    others = ledger.records(question.key, but=() if history is None else history.releases)
+    everything: Iterator[Answered | RecordedRelease] = itertools.chain(known, others)
+    found = [
+        (past.number, float(past.plan["relative"][1]))
+        for past in everything
+        if past.plan.get("relative", ("",))[0] == accuracy.text
+    ]
+    return max(found)[1] if found else None
 
 
 def _as_delivered(
@@ -113,6 +135,9 @@ def _expected(
     Where parts of a workload have errors of their own, answers and errors are those of weighted queries.
     """
     known = past.expected if isinstance(past, Answered) else {}
+    if "assumed" in past.plan and not assumption.said:  # as it was foretold, whatever releases have told since
+        rows, guessed, _ = past.plan["assumed"]
+        assumption = replace(assumption, rows=rows, source="", guessed=guessed)
     key = accuracy.confidence, assumption, accuracy.by_part
     if key not in known:
         details: Mapping[str, Any] = getattr(past, "details", {})

@@ -310,6 +310,11 @@ class Plan(ShowsCard):
         The step of running counts that this is, which parts pay for when they are first read; else empty.
     counted
         Which rows of a unit the exact answer is over; empty where it is over all.
+    asked_as
+        How its error was asked for, where that was relative to the answer and `accuracy` is what was planned for it.
+    assumed
+        How many rows the errors of its means rest on, in all groups, and whether that was a guess; None where there are
+        no means, and where somebody said how many rows to assume or what it may cost.
     comparisons
         What it can be compared with.
 
@@ -367,6 +372,8 @@ class Plan(ShowsCard):
     picked: Picked | None = None
     prepaid: str = ""
     counted: str = ""
+    asked_as: str = ""
+    assumed: tuple[float | None, bool] | None = None
     comparisons: Comparisons = field(default=Comparisons(), repr=False)
 
     @cached_property

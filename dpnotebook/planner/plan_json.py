@@ -60,6 +60,10 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         if plan.accuracy.by_part:
             values["weighted"] = plan.accuracy.error
         values["known"] = plan.known
+    if plan.asked_as:  # so that it is known again, although what is known of the answer changes with each
+        values["relative"] = [plan.asked_as, plan.accuracy.error]
+    if plan.assumed is not None:
+        values["assumed"] = [*plan.assumed, plan.accuracy.text]
     if plan.own:
         values["own"] = True
     if plan.as_good_as:

@@ -21,7 +21,7 @@ from dpnotebook.planner.expected_rows import sizes_of_groups, with_rows
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import KnownMeans, known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
-from dpnotebook.planner.options import by_itself, repeated, with_history
+from dpnotebook.planner.options import asked_before, by_itself, repeated, with_history
 from dpnotebook.planner.partwise import marginals_of, read_by_part
 from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
@@ -88,13 +88,39 @@ def make_plan(
     assumption = with_rows(assumption or Assumption(), question, table, history)
     past = None if fresh or strategy is not None or read_by_part(question) else history
     asking = _Asking(question, accuracy, table, ledger, past, planner, assumption, strategy, purchases)
+    way, told = None, None
     if accuracy.relative is not None:
-        means = None if past is None else known_means(question, past)
-        asking = asking.at(resolved(accuracy, question, asking.known, table, means))
+        # What is known of the answer changes with every release: the same words would never be the same question.
+        before = None if fresh else asked_before(question, accuracy, ledger, history)
+        asked_again = None if before is None else asking.at(accuracy.resolved(before))
+        way = None if asked_again is None else _repeated(asked_again, history)
+        if asked_again is None or way is None:
+            asking = _resolved(asking, history)
+        else:
+            asking, told = asked_again, _told_by_now(asking, history)
     _check_accuracy(question, asking.accuracy, table, assumption)
-    way = None if fresh else _repeated(asking, history)
-    way = way or _several(asking) or _single(asking)
-    return _written(asking, way, accuracy, history)
+    way = way or (None if fresh else _repeated(asking, history)) or _several(asking) or _single(asking)
+    return _written(asking, way, accuracy, history, told)
+
+
+def _resolved(asking: _Asking, history: History | None) -> _Asking:
+    """Return what is asked with its relative error as one in the answer's own units, by what is known of it.
+
+    How large the answer is may also be known where it is measured anew, or by a strategy that was asked for.
+    """
+    if read_by_part(asking.question):
+        history = None
+    knowing = replace(asking, history=history)
+    means = None if history is None else known_means(asking.question, history)
+    return asking.at(resolved(asking.accuracy, asking.question, knowing.known, asking.table, means))
+
+
+def _told_by_now(asking: _Asking, history: History | None) -> float | None:
+    """Return which error a relative one would be planned as by now; None where nothing tells."""
+    try:
+        return _resolved(asking, history).accuracy.error
+    except AccuracyError:
+        return None
 
 
 @dataclass(frozen=True)
@@ -302,8 +328,8 @@ def _beside_history(
     return _Way(option, answers, alone, prices, problem.worked_out, kind)
 
 
-def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | None) -> Plan:
-    """Return a way as a plan, in words and numbers.
+def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | None, told: float | None = None) -> Plan:
+    """Return a way as a plan, in words and numbers; `told` is the error that a relative one would be by now.
 
     Raises
     ------
@@ -335,7 +361,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         confidence=accuracy.confidence,
         reused=option.reused,
         affordable=spent + price <= accountant.total,
-        assumption=explain.size_assumed(given, accuracy, unit)
+        assumption=explain.size_assumed(given, accuracy, unit, told)
         or next(
             filter(None, (explain.assumption(question, assumption, answer, option.sizes) for answer in way.answers)), ""
         ),
@@ -364,12 +390,21 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         known=0 if history is None else len(history.releases),
         strategy_prices={name: (price.price, price.credit) for name, price in way.worked_out.items()},
         kind=way.kind,
+        asked_as="" if given.relative is None else given.text,
+        assumed=None if given.epsilon is not None else _assumed(question, assumption),
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
         else _by_target(question, accuracy, option, accountant.law),
         comparisons=Comparisons(way.prices or tuple),
     )
+
+
+def _assumed(question: Question, assumption: Assumption) -> tuple[float | None, bool] | None:
+    """Return the rows that the errors of means rest on, where nobody said them, so that later they may be others."""
+    if all(measure.kind != "mean" for measure in question.measures) or assumption.said:
+        return None
+    return assumption.rows, assumption.guessed
 
 
 def _answers(question: Question, option: Option) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 from dpnotebook.planner.answers import Expected
 
-KEPT = ("units", "noise", "measures", "as_good_as", "combined", "promised")  # of a plan, which its accuracy depends on
+# Of a plan, which its accuracy depends on, or how that was asked for.
+KEPT = ("units", "noise", "measures", "as_good_as", "combined", "promised", "relative", "assumed")
 
 
 @dataclass(frozen=True, eq=False)

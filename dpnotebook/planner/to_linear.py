@@ -52,6 +52,11 @@ class Assumption:
     source: str = ""
     guessed: bool = False
 
+    @property
+    def said(self) -> bool:
+        """Whether somebody says how many rows there are, so that it stays as it is whatever is released."""
+        return self.rows is not None and not self.source and not self.guessed
+
     def rows_in(self, groups: int) -> float:
         """Return how many rows each of so many groups is assumed to have."""
         rows = DEFAULT_ROWS if self.rows is None else self.rows / groups

@@ -603,8 +603,22 @@ class Accuracy:
         return replace(self, error=error, relative=None)
 
 
+def written_confidence(text: str) -> tuple[float, bool]:
+    """Return which confidence an accuracy has as `Accuracy.text` writes it, and whether all answers keep it at once.
+
+    Examples
+    --------
+    >>> from dpnotebook.query.question import Accuracy, written_confidence
+    >>> written_confidence(Accuracy(error=25, confidence=0.9).text)
+    (0.9, False)
+    """
+    found = WRITTEN_CONFIDENCE.search(text)
+    return 0.95 if found is None else float(found.group(1)), "simultaneous=True" in text
+
+
 AMOUNTS = ("epsilon", "error", "variance", "relative")
 PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*", re.ASCII)
+WRITTEN_CONFIDENCE = re.compile(r"(?:^|, )confidence=([0-9.e_-]+)", re.ASCII)
 MOST_CHARACTERS = 40
 
 

@@ -36,7 +36,7 @@ from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
-from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.query.question import Accuracy, Question, written_confidence
 from dpnotebook.session.answer_frame import answer_frame
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
@@ -134,7 +134,9 @@ class AdaptiveMarginals:
 
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost."""
-        return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
+        confidence, _ = written_confidence(record.plan["accuracy"])
+        query = Query(session, self.asked_in(record), Accuracy(epsilon=1.0, confidence=confidence))
+        return self.reveal(record, query, paid=0)
 
 
 def _as_it_is(frame: pd.DataFrame, total: float | None, report: Progress) -> pd.DataFrame:

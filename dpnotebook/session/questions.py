@@ -33,7 +33,7 @@ from dpnotebook.privacy.laws import Noise, draw_integers
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
-from dpnotebook.query.question import Accuracy, Measure, Question
+from dpnotebook.query.question import Accuracy, Measure, Question, written_confidence
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
 from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
 from dpnotebook.session.domains import extended_words
@@ -293,8 +293,10 @@ class Questions:
         """Nothing is left to check: a table that the ledger knows by another fingerprint cannot be protected."""
 
     def again(self, session: SessionProtocol, record: Record) -> Release:
-        """Return what a record answered, at no cost."""
-        return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
+        """Return what a record answered, at no cost: with the intervals that were asked for."""
+        confidence, together = written_confidence(record.plan["accuracy"])
+        query = Query(session, self.asked_in(record), Accuracy(epsilon=1.0, confidence=confidence))
+        return self.reveal(record, query.simultaneous() if together else query, paid=0)
 
 
 def adding_words(plan: Plan, table: TableSchema) -> str:

@@ -431,9 +431,12 @@ class Release(ShowsCard):
         near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts far
         above their noise hardly move. Intervals are those of the noisy counts, cut off at 0 and widened to the moved
         count: each holds the exact count whenever the noisy one's did, those of small counts being half as wide. The
-        standard error is not known (NaN). Where nearly all cells are empty, counts of two to four standard errors get
-        less accurate, by up to a quarter: they cannot be told from what noise put into empty cells, which has to go if
-        totals are to stay. No rule for such cells that keeps totals spares all sizes of counts.
+        standard error is not known (NaN). Where nearly all cells are empty, counts of one to five standard errors get
+        less accurate, by up to a half: they cannot be told from what noise put into empty cells, which has to go if
+        totals are to stay. No rule for such cells that keeps totals spares all sizes of counts. Of a column with rows
+        at 100 of its 1,000 levels, epsilon 0.1, the error of empty levels is 0.35 times what it was, that of counts of
+        one to four standard errors (14 to 57 rows) 1.3 to 1.45 times, of counts above six 1.03 times. Where those are
+        what matters, take the noisy counts as they are.
 
         Parameters
         ----------

@@ -6,20 +6,23 @@ Every property of a strategy (variances, weights, answers) follows from these bl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.inference.inverse import inverse, total_variance, variances
+from dpnotebook.inference.inverse import inverse, once_a_pair, total_variance, variances
 from dpnotebook.inference.least_squares import Solver, solver
 from dpnotebook.workload import Identity, Stack, Workload
 from dpnotebook.workload.base import Array, Number, require_memory
 from dpnotebook.workload.compose import apply_factors, row_products
 from dpnotebook.workload.terms import Term, terms
+
+
+def _variances(operator: Workload, query: Workload) -> Array:
+    return variances(inverse(operator), query)
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,20 @@ class Block:
         """Columns of the block's measurements."""
         return slice(self.first, self.first + math.prod(operator.shape[0] for _, operator in self.pairs))
 
-    def total_variance(self) -> float:
+    def total_variance(self, of_pair: Callable[[Workload, Workload], float] = total_variance) -> float:
         """Return the sum of `variances`, from the factors (HDMM, Theorem 4)."""
-        return self.weight**2 * math.prod(total_variance(operator, query) for query, operator in self.pairs)
+        return self.weight**2 * math.prod(of_pair(operator, query) for query, operator in self.pairs)
 
-    def variances(self) -> Array:
+    def variances(self, of_pair: Callable[[Workload, Workload], Array] = _variances) -> Array:
         """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
         require_memory(self.queries, f"the variances of {self.queries:,} answers")
-        factors = [variances(inverse(operator), query) for query, operator in self.pairs]
-        return self.weight**2 * reduce(np.kron, factors)
+        factors = [of_pair(operator, query) for query, operator in self.pairs]
+        several = [factor for factor in factors if factor.size != 1]  # many attributes have their total alone
+        alike = self.weight**2 * math.prod(float(factor[0]) for factor in factors if factor.size == 1)
+        found: Array = np.full(1, alike)
+        for factor in several:
+            found = np.kron(found, factor)
+        return found
 
     def weights(self, rows: Array) -> Array:
         """Return the coefficients of the block's measurements in the given answers, shape (rows, measured)."""
@@ -92,11 +100,13 @@ class Blocks:
 
     def total_variance(self) -> float:
         """Return the sum of `variances`."""
-        return sum(block.total_variance() for block in self.blocks)
+        of_pair = once_a_pair(total_variance)
+        return sum(block.total_variance(of_pair) for block in self.blocks)
 
     def variances(self) -> Array:
         """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
-        return np.concatenate([block.variances() for block in self.blocks])
+        of_pair = once_a_pair(_variances)
+        return np.concatenate([block.variances(of_pair) for block in self.blocks])
 
     def weights(self, rows: Array) -> Array:
         """Return the coefficients of the measurements in the given answers, shape (rows, measurements)."""

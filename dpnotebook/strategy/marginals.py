@@ -166,7 +166,7 @@ def _with_operators(
     """Return better operators where queries are not symmetric in the cells, and shares for them."""
     axes = [i for i, kinds in enumerate(found.kinds) if not all(symmetric_form(kind) for kind in kinds)]
     for round_ in range(ROUNDS if axes else 0):
-        before = shares.error
+        before, given = shares.error, list(measured)
         for axis in axes:
             union, price = _prices(found, measured, shares, axis)
             union = [(weight, kind) for weight, kind in union if weight > 0]
@@ -184,10 +184,13 @@ def _with_operators(
                 settled = problem.settle(shares.subsets, shares.shares)
                 if settled.error < shares.error:
                     measured, shares = trial, settled
+        if all(one is other for one, other in zip(measured, given, strict=True)):
+            break  # these were searched for already
         if len(found.subsets) <= SEARCHED:
-            again = _weighted(found, measured, report)
             problem, _ = _problem(found, measured)
-            shares = min(again, search(problem, shares, report), key=lambda one: one.error)
+            again = search(problem, shares, report)  # of many, a search from the beginning takes seconds for nothing
+            few = len(problem.needed) <= QUICK
+            shares = min(_weighted(found, measured, report), again, key=lambda one: one.error) if few else again
         if shares.error > before * (1 - SETTLED):
             break
     return measured, shares

@@ -5,18 +5,18 @@ Source: HDMM, Definitions 17, 18 and 19.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import is_direct, total_variance
+from dpnotebook.inference.inverse import is_direct, once_a_pair, total_variance
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import operator_name, same_attributes
 from dpnotebook.strategy.blocks import stacked
 from dpnotebook.strategy.explicit import explicit_choice
-from dpnotebook.strategy.product import Choice, product_operator, squared_sensitivity
+from dpnotebook.strategy.product import Choice, kept_choice, product_operator, squared_sensitivity
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import Array
@@ -118,7 +118,7 @@ def opt_union(
     True
     """
     parts = terms(workload)
-    inner = choose or explicit_choice(noise, report=report)
+    inner = kept_choice(choose or explicit_choice(noise, report=report))
     operators = []
     for i, part in enumerate(parts):
         report(i / len(parts), f"a strategy for part {i + 1:,} of {len(parts):,}")
@@ -147,7 +147,10 @@ def union_operator(parts: Sequence[Term], operators: Sequence[Workload], noise: 
     noise
         "laplace": weights add up in the sensitivity; "gaussian": their squares do.
     """
-    errors = np.array([float(p.weight) ** 2 * _product_variance(p, a) for p, a in zip(parts, operators, strict=True)])
+    of_pair = once_a_pair(total_variance)
+    errors = np.array(
+        [float(p.weight) ** 2 * _product_variance(p, a, of_pair) for p, a in zip(parts, operators, strict=True)]
+    )
     squares = np.array([squared_sensitivity(operator, noise) for operator in operators])
     return stacked(operators, [int(weight) for weight in integer_weights(errors, squares, noise)])
 
@@ -203,6 +206,6 @@ def _split_error(weights: Array, errors: Array, squares: Array, noise: Noise) ->
     return float(norm * (errors / weights**2).sum())
 
 
-def _product_variance(part: Term, operator: Workload) -> float:
+def _product_variance(part: Term, operator: Workload, of_pair: Callable[[Workload, Workload], float]) -> float:
     measured = terms(operator)[0].factors
-    return float(np.prod([total_variance(a, w) for a, w in zip(measured, part.factors, strict=True)]))
+    return float(np.prod([of_pair(a, w) for a, w in zip(measured, part.factors, strict=True)]))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import is_direct, total_variance
+from dpnotebook.inference.inverse import is_direct, once_a_pair, total_variance
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.bounds import closed_bound
 from dpnotebook.strategy.hierarchy import best_hierarchy
@@ -62,9 +62,9 @@ def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | No
     emphasis
         How much each part counts in the first round, besides its weight, shape (parts,): another start.
     """
-    sizes = parts[0].sizes
+    sizes, of_pair = parts[0].sizes, once_a_pair(total_variance)
     operators: list[Workload] = [Identity(size) for size in sizes]
-    errors = np.array([[total_variance(a, w) for a, w in zip(operators, part.factors, strict=True)] for part in parts])
+    errors = np.array([[of_pair(a, w) for a, w in zip(operators, part.factors, strict=True)] for part in parts])
     squared = np.array([float(part.weight) ** 2 for part in parts])
     for round_ in range(ROUNDS):
         before, ratios = list(operators), errors / errors[0]
@@ -76,7 +76,7 @@ def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | No
             found = choose(union)
             if found != operators[axis]:
                 operators[axis] = found
-                errors[:, axis] = [total_variance(found, part.factors[axis]) for part in parts]
+                errors[:, axis] = [of_pair(found, part.factors[axis]) for part in parts]
         if round_ == 0 and emphasis is not None:
             continue
         # The parts' errors matter to the next choice only by their ratios in each attribute.
@@ -84,6 +84,21 @@ def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | No
         if len(parts) == 1 or operators == before or (round_ and same):
             break
     return operators[0] if len(operators) == 1 else Kron(*operators)
+
+
+def kept_choice(choose: Choice) -> Choice:
+    """Return a choice that is made once for one factor alone, which is what each part of a union asks for."""
+    kept: dict[tuple[float, Workload], Workload] = {}
+
+    def once(union: Sequence[tuple[float, Workload]]) -> Workload:
+        if len(union) > 1:
+            return choose(union)
+        found = kept.get(union[0])
+        if found is None:
+            found = kept[union[0]] = choose(union)
+        return found
+
+    return once
 
 
 def library_choice(noise: Noise) -> Choice:

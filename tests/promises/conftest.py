@@ -17,6 +17,7 @@ def _loaded(name):
 
 _sessions, _delivered, _whole = _loaded("sessions"), _loaded("delivered"), _loaded("whole")
 _expected_free = _loaded("expected_free")
+_messy = _loaded("messy")
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +42,9 @@ def whole():
 def expected_free():
     """The module that asks what is expected for nothing, and notes what is charged."""
     return _expected_free
+
+
+@pytest.fixture(scope="session")
+def messy():
+    """The module of random questions over a messy table."""
+    return _messy
