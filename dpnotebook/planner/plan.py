@@ -314,7 +314,7 @@ class Plan(ShowsCard):
         How its error was asked for, where that was relative to the answer and `accuracy` is what was planned for it.
     assumed
         How many rows the errors of its means rest on, in all groups, and whether that was a guess; None where there are
-        no means, and where somebody said how many rows to assume or what it may cost.
+        no means, and where somebody said how many rows to assume.
     comparisons
         What it can be compared with.
 

@@ -391,7 +391,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         strategy_prices={name: (price.price, price.credit) for name, price in way.worked_out.items()},
         kind=way.kind,
         asked_as="" if given.relative is None else given.text,
-        assumed=None if given.epsilon is not None else _assumed(question, assumption),
+        assumed=_assumed(question, assumption),
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
