@@ -38,8 +38,8 @@ BUDGETS = {"pure": dpn.Budget(epsilon=50.0), "gaussian": dpn.Budget(epsilon=50.0
 VERBS = {
     "count": lambda table: table.count(where="age >= 30", epsilon=0.3),
     "histogram": lambda table: table.histogram("age", epsilon=0.3),
-    "sum": lambda table: table.groupby("sex").sum("income", epsilon=0.3),
-    "mean": lambda table: table.groupby("sex").mean("income", epsilon=0.3),
+    "sum": lambda table: table.groupby("sex").sum("income", bounds=(0, 100_000), epsilon=0.3),
+    "mean": lambda table: table.groupby("sex").mean("income", bounds=(0, 100_000), epsilon=0.3),
     "quantile": lambda table: table.quantile("income", 0.5, epsilon=0.3),
     "workload": lambda table: table.answer(dpn.marginals(2), epsilon=0.3),
 }
