@@ -62,7 +62,7 @@ EXPRESSIONS = [
     *("CAST(t AS DOUBLE)", "CAST(t AS BIGINT)", "CAST(t AS DATE)", "CAST(t AS TIMESTAMP)", "CAST(t AS BOOLEAN)"),
     *("UPPER(t)", "LOWER(t)", "SUBSTR(t, 2, 3)", "LEFT(t, 5)", "RIGHT(t, 3)", "REPLACE(t, '1', '22')", "t || t"),
     *("STRPOS(t, t)", "CONTAINS(t, t)", "t LIKE '%_'", "CONCAT(t, b, f)", "LENGTH(t)", "t < CAST(f AS VARCHAR)"),
-    *("YEAR(d)", "EXTRACT(DAY FROM s)", "EXTRACT(HOUR FROM z)", "QUARTER(d)", "d - d", "s - d"),
+    *("YEAR(d)", "EXTRACT(DAY FROM s)", "EXTRACT(HOUR FROM z)", "QUARTER(d)", "(d - d) * 2", "1 + (s - d)"),
     *("d + INTERVAL 999 MONTH", "s - INTERVAL 999 YEAR", "z + INTERVAL 1 HOUR", "CAST(s AS DATE)", "z"),
     *("DATE_DIFF('day', d, s)", "DATE_TRUNC('month', z)", "DATE_TRUNC('year', t)", "CAST(d AS VARCHAR)", "d"),
     *("CAST(o AS VARCHAR)", "CAST(p AS VARCHAR)", "CAST(a AS VARCHAR)", "CAST(j AS VARCHAR)", "q OR b > f", "s > z"),
