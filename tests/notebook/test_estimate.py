@@ -168,7 +168,8 @@ def test_an_error_that_a_first_run_finds_out_is_said_to_need_it(notebook, ip):
     session.protect(visits, "visits", unit="pid", domain={"sex": ["F", "M"]})
     found = say("%%dpsql -e 0.1\nSELECT COUNT(*) AS n FROM visits", {}, ip)
     # Nobody has said how many rows a unit has: from one to ten, and the share that finds it is paid for.
-    said = re.search(r"n ±([\d.,]+) to ±([\d.,]+) rows \(1 to 10 rows a unit\), once a first run has found how much one unit adds", found.text)
+    first = r"\(1 to 10 rows a unit\), once a first run has found how much one unit adds"
+    said = re.search(rf"n ±([\d.,]+) to ±([\d.,]+) rows {first}", found.text)
     low, high = (float(end.replace(",", "")) for end in said.groups())
     assert high == pytest.approx(10 * low, rel=0.02)
     alone = session.sql("SELECT COUNT(DISTINCT pid) AS n FROM visits", epsilon=0.1).plan.error
