@@ -340,23 +340,6 @@ class StatementVerbs:
 
     def _of_many_rows(
         self,
-        verb: Literal["sum", "mean"],
-        column: str,
-        where: str | None,
-        given: Mapping[str, float | str | None],
-        confidence: float,
-        fresh: bool,
-    ) -> Query | None:
-        """Return the query of a statement for a sum or a mean, where an epsilon buys more as in SQL; else None."""
-        if not self._buys_more_as_in_sql(given):
-            return None
-        call = _call(BESIDE[verb], name_sql(self._numbers(verb, column)))
-        with suppress(DomainError):  # as of parts of a table, which only the planner tells apart
-            return self._stated({self._named(verb): call}, where, given, confidence, fresh)
-        return None
-
-    def _aggregated_of_many_rows(
-        self,
         pairs: Sequence[tuple[str | None, str]],
         named: Sequence[str],
         where: str | None,
@@ -364,10 +347,10 @@ class StatementVerbs:
         confidence: float,
         fresh: bool,
     ) -> Query | None:
-        """Return the same for several functions, where a sum or a mean is one of them."""
+        """Return the query of `_aggregated` for sums and means, where an epsilon buys more as in SQL; else None."""
         if not self._buys_more_as_in_sql(given) or all(function not in ("sum", "mean") for _, function in pairs):
             return None
-        with suppress(DomainError):
+        with suppress(DomainError):  # as of parts of a table, which only the planner tells apart
             return self._aggregated(pairs, named, where, given, confidence, fresh)
         return None
 

@@ -207,9 +207,10 @@ class Grouped(StatementVerbs):
             return self._inside("sum", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
         as_declared = any(one is not None for one in (bounds, granularity, objective))
-        as_in_sql = None if as_declared else self._of_many_rows("sum", column, where, given, confidence, fresh)
-        if as_in_sql is not None:
-            return as_in_sql
+        if not as_declared:
+            pairs, named = [(column, "sum")], [self._named("sum")]
+            if (as_in_sql := self._of_many_rows(pairs, named, where, given, confidence, fresh)) is not None:
+                return as_in_sql
         return self._query(
             Measure("sum", column, summand=summand),
             where,
@@ -249,9 +250,10 @@ class Grouped(StatementVerbs):
             return self._inside("mean", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
         as_declared = any(one is not None for one in (bounds, granularity, objective))
-        as_in_sql = None if as_declared else self._of_many_rows("mean", column, where, given, confidence, fresh)
-        if as_in_sql is not None:
-            return as_in_sql
+        if not as_declared:
+            pairs, named = [(column, "mean")], [self._named("mean")]
+            if (as_in_sql := self._of_many_rows(pairs, named, where, given, confidence, fresh)) is not None:
+                return as_in_sql
         return self._query(
             Measure("mean", column, summand=summand),
             where,
@@ -457,7 +459,7 @@ class Grouped(StatementVerbs):
             refuse_objective(objective, "agg" if bounds == "auto" else "")
             return self._aggregated(pairs, names, where, given, confidence, fresh, bounds)
         if bounds is None and objective is None:
-            as_in_sql = self._aggregated_of_many_rows(pairs, names, where, given, confidence, fresh)
+            as_in_sql = self._of_many_rows(pairs, names, where, given, confidence, fresh)
             if as_in_sql is not None:
                 return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
@@ -510,7 +512,7 @@ class Grouped(StatementVerbs):
             return self._aggregated(pairs, (), where, given, confidence, fresh, bounds)
         pairs = described(columns, self._table.columns, self._known)
         if bounds is None and objective is None:
-            as_in_sql = self._aggregated_of_many_rows(pairs, (), where, given, confidence, fresh)
+            as_in_sql = self._of_many_rows(pairs, (), where, given, confidence, fresh)
             if as_in_sql is not None:
                 return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)

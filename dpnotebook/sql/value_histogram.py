@@ -169,8 +169,7 @@ def measured_values(
         Executes a query in DuckDB's SQL; draws noise of a law and a scale.
     """
     ratio, parts = accountant.law.tail_ratio, parts_of_unit(select)
-    function = function_of(aggregate.kind)
-    zeros = not (function.adds or function.centres)
+    zeros = function_of(aggregate.kind).levelled
 
     def noisy(bins: int, between: Iterable[float | Fraction] | None, scale: Fraction) -> NDArray[np.int64]:
         edges = None if between is None else tuple(map(float, between))

@@ -120,8 +120,7 @@ def find_bounds(
 def _bounds(aggregate: Aggregate, noisy: NDArray[np.float64], scale: Fraction, noise: Noise) -> Bounds | None:
     """Return bounds that suit what they bound; None where they are not found."""
     function = function_of(aggregate.kind)
-    zeros = not (function.adds or function.averages or function.squares)
-    bounds = found(noisy, scale, noise, function.whole(aggregate), function.adds, zeros)
+    bounds = found(noisy, scale, noise, function.whole(aggregate), function.adds, zeros=function.levelled)
     if bounds is None:
         return None
     lower, upper = bounds

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpnotebook.dialect.safe.times import A_DAY
 from dpnotebook.sql.parse.arguments import whole_number
 from dpnotebook.sql.parse.spellings import put
 
-A_DAY = 86_400  # seconds
 LENGTHS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": A_DAY, "WEEK": 7 * A_DAY}  # of what is always as long
 COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
 
