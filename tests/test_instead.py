@@ -137,7 +137,6 @@ def test_what_looks_for_attributes_is_told_that_they_are_not_there(visits):
 
 
 BESIDE = [
-    (lambda f: f.dp.age, "a column is named in a verb: histogram('age', epsilon=0.1)"),
     (lambda f: f.dp[f.age > 3], "every verb has where="),
     (lambda f: len(f.dp), "the exact number of rows, which is not public"),
     (lambda f: f["age"].dp, "a column has no dp: ask its frame, and name it"),

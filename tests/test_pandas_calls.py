@@ -11,10 +11,13 @@ from dpnotebook.testing import exact_session
 
 CALLS = [  # ours without its price, and pandas' own
     ("df.dp['age'].mean", "[df['age'].mean()]"),
+    ("df.dp.age.mean", "[df.age.mean()]"),
     ("df.dp['sex'].value_counts", "df['sex'].value_counts()"),
+    ("df.dp.sex.value_counts", "df.sex.value_counts()"),
     ("df.dp.groupby('sex').size", "df.groupby('sex').size()"),
     ("df.dp.groupby('sex')['age'].mean", "df.groupby('sex')['age'].mean()"),
     ("df.dp.groupby('sex')['age'].sum", "df.groupby('sex')['age'].sum()"),
+    ("df.dp.groupby('sex').age.mean", "df.groupby('sex').age.mean()"),
     ("partial(df.dp.crosstab, 'sex', 'ill', normalize=True)", "pd.crosstab(df.sex, df.ill, normalize=True).stack()"),
     (
         "partial(df.dp.crosstab, 'sex', 'ill', normalize='index')",
@@ -123,6 +126,8 @@ REFUSED = [  # what is not done, and what it says to write
 ]
 
 IN_BRACKETS = [  # what the status bar follows without running it
+    "df.dp.age.mean(epsilon=0.1)",
+    "df.dp.groupby('sex').age.median(error=2)",
     "df.dp['age'].mean(epsilon=1)",
     "df.dp['age'].quantile([0.25, 0.5], epsilon=1).run()",
     "df.dp[['age', 'ill']].mean(epsilon=1)",

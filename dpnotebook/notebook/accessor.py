@@ -125,8 +125,11 @@ class DPAccessor:
 
     if not TYPE_CHECKING:  # a type checker knows what is here
 
-        def __getattr__(self, name: str) -> NoReturn:
-            refuse("df.dp", name, dir(type(self)), _known(vars(self).get("_frame")))
+        def __getattr__(self, name: str) -> PickedColumns:
+            known = _known(vars(self).get("_frame"))
+            if known is not None and name in known.domain:  # as in pandas; a column called as a verb is in brackets
+                return self[name]
+            refuse("df.dp", name, dir(type(self)), known)
 
         def __len__(self) -> NoReturn:
             refuse("df.dp", "len", (), _known(self._frame))
@@ -141,7 +144,8 @@ class DPAccessor:
             return f"<df.dp: {error}>"
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *NAMES]
+        known = _known(self._frame)
+        return [*super().__dir__(), *NAMES, *([] if known is None else filter(str.isidentifier, known.domain))]
 
 
 @pd.api.extensions.register_series_accessor("dp")

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Boolean, Domain
+from dpnotebook.domain import Attribute, Boolean, Categories, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
@@ -190,7 +190,7 @@ def bounded_value(
     if attribute.bounds is None:
         raise DomainError(
             f"{shorten(column)} is declared as {shorten(attribute)}: only a Range, Bins or bool can be summed or "
-            f"averaged; histogram({shorten(column)}) counts its levels"
+            f"averaged{_summed_as(attribute)}; histogram({shorten(column)}) counts its levels"
         )
     low, high = _checked_bounds(column, attribute.bounds if bounds is None else bounds)
     if not attribute.bounds[0] <= float(low) <= float(high) <= attribute.bounds[1]:
@@ -216,6 +216,16 @@ def bounded_value(
             f"numbers can add up; write granularity={float(reach / MOST_STEPS):g} or more"
         )
     return Summand(column, low, high, step, ends)
+
+
+def _summed_as(attribute: Attribute) -> str:
+    """Return how listed truth values or whole numbers are declared to be summed; empty for others."""
+    levels = attribute.levels if isinstance(attribute, Categories) else ()
+    if levels and attribute.holds == "boolean":
+        return ": declare bool"
+    numbers = [level for level in levels if not isinstance(level, str)]
+    whole = bool(numbers) and all(float(level).is_integer() for level in numbers)
+    return f": declare Range({min(numbers):.0f}, {max(numbers):.0f})" if whole else ""
 
 
 def value_range(where: Predicate, column: str) -> tuple[Fraction, Fraction] | None:

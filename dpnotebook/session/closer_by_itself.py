@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CLOSER = 2.0  # so many times closer an answer must be to be worth what it does not do for later ones
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
+RATES = 1.5  # so much closer counts are at hand than an epsilon tells them, where it tells their ratio half as well
 SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
 ADDED = {"count", "sum"}
 MANY = 1e9  # rows of a group, beside which noise on their number is nothing
@@ -107,6 +108,25 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
     except DPError:
         return False  # it is told where the question is asked
     return all(one * times <= other for one, other in zip(expected, _half_widths(known), strict=False))
+
+
+def counts_tell_rates(counts: Query, paid: bool) -> bool:
+    """Return whether rates follow for nothing from counts that are known, about as well as an epsilon would tell them.
+
+    Parameters
+    ----------
+    counts
+        The statement, of which the counts are measured that it has the ratios of.
+    paid
+        Whether its epsilon was paid for these.
+    """
+    try:
+        if not counts.plan.free:
+            return False
+        known, anew = _half_widths(counts.plan), _half_widths(replace(counts, fresh=True).plan)
+    except DPError:
+        return False
+    return paid or all(one * RATES <= other for one, other in zip(known, anew, strict=True))
 
 
 def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> list[float]:

@@ -111,13 +111,16 @@ def refuse(
     if name.startswith("_"):
         raise AttributeError(name)
     said = instead(name, table, keys)
-    if table is not None and name in table.domain:
-        said = _column(name)
+    if table is not None and name == table.unit:
+        said = f"{shorten(name)} is who is protected: nunique({name!r}, epsilon=0.1) says about how many there are"
     if not said:
         public = [one for one in there if not one.startswith("_")]
         close = get_close_matches(name.lower(), public, n=1, cutoff=0.7)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(public)[:MOST_LISTED])}"
-        said = f"{what} has no {shorten(name)[1:-1]}; {hint}"
+        columns = (
+            "" if close or table is None else f". Declared columns are {', '.join(list(table.domain)[:MOST_LISTED])}"
+        )
+        said = f"{what} has no {shorten(name)[1:-1]}; {hint}{columns}"
     raise UnknownVerb(said) from None
 
 
@@ -169,10 +172,6 @@ def refuse_of_session(name: str, tables: Collection[str], there: Collection[str]
             f"a session has no {name}; session.remaining and session.spent say what is left of the budget"
         )
     refuse("a session", name, there)
-
-
-def _column(name: str) -> str:
-    return f"a column is named in a verb: histogram({name!r}, epsilon=0.1), for example; or in brackets: [{name!r}]"
 
 
 class _Example:

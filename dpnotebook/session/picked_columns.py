@@ -1,4 +1,4 @@
-"""Columns picked in brackets, as pandas users do: `df.dp["age"].mean(...)`, `groupby("sex")["age"].mean(...)`.
+"""Columns picked as pandas users do: `df.dp["age"].mean(...)`, `df.dp.age.mean(...)`, `groupby("sex")["age"].sum(...)`.
 
 They are another way to write the verbs, which ask as ever: a verb of one column is given that column, and what is asked
 of several is `agg` or `describe`.
@@ -20,6 +20,9 @@ OF_ONE = (
     *("cdf", "corr", "cov", "histogram", "max", "mean", "median", "min"),
     *("nunique", "quantile", "sem", "std", "sum", "value_counts", "var"),
 )
+
+
+OF_PAIRS = ("corr", "cov")
 
 
 class PickedColumns:
@@ -76,6 +79,8 @@ class PickedColumns:
         """Return a verb with the columns already given; None where it is not asked of columns."""
         if name == "describe" or (name == "value_counts" and not self._keys):  # their first argument may be several
             return partial(getattr(self._verbs, name), self._listed)
+        if name in OF_PAIRS and len(self._listed) == 2 and not self._keys:
+            return partial(getattr(self._verbs, name), *self._listed)
         if name == "count" or not isinstance(self._names, str):  # the count of a column is that of its values
             return partial(self.agg, name) if name in FUNCTIONS else None
         found = getattr(type(self._verbs), name, None) if name in OF_ONE else None

@@ -17,7 +17,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
-from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_epsilon, much_closer
+from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_epsilon, counts_tell_rates, much_closer
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
@@ -146,6 +146,8 @@ class Statements:
             accuracy = Accuracy(epsilon=own, confidence=confidence)
         else:
             accuracy = Accuracy(**given, confidence=confidence)
+        if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
+            statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
         route = Route(
             partial(self._decided, session, text, statement, parameters, contribution, bounds),
             partial(self._stands, statement.table),
@@ -174,6 +176,13 @@ class Statements:
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
 
+        if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
+            counts = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
+            counts = at_epsilon(counts, self.ledger.accountant)[0]
+            answer = self._decided(session, text, counts, parameters, contribution, bounds, accuracy, fresh, route)
+            if not isinstance(answer.question, Statement) or counts_tell_rates(answer, self._is_paid(counts, accuracy)):
+                return answer
+
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
         question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
@@ -187,7 +196,7 @@ class Statements:
                 return paid if _is_free(paid) else planned
 
         def read(wanted: str | None, within: ValueBounds | None) -> Statement:
-            found = analyse(text, self.relations.known, parameters, wanted, within)
+            found = analyse(text, self.relations.known, parameters, wanted, within, statement.rates)
             return at_epsilon(found, self.ledger.accountant)[0]
 
         wanted = contribution if bounded else "as it is"

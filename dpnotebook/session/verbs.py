@@ -85,9 +85,14 @@ class Grouped(StatementVerbs):
 
     if not TYPE_CHECKING:  # a type checker knows what is here
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> PickedColumns:
             own = vars(self)  # empty while it is being copied
+            if own and name in self._table.domain:  # as in pandas; a column called as a verb is in brackets
+                return self[name]
             refuse("a protected table", name, dir(type(self)), own.get("_table"), own.get("_keys", ()))
+
+        def __dir__(self) -> list[str]:
+            return [*super().__dir__(), *filter(str.isidentifier, self._table.domain)]
 
         def __len__(self) -> NoReturn:
             refuse("a protected table", "len", (), self._table)
@@ -108,6 +113,8 @@ class Grouped(StatementVerbs):
         listed = [key] if isinstance(key, str) else key
         if not isinstance(listed, list) or not listed or not all(isinstance(name, str) for name in listed):
             refuse_item(key, self._table)
+        if listed == [self._table.unit]:
+            refuse("a protected table", listed[0], (), self._table)
         checked_keys(listed, self._table)
         return PickedColumns(self, self._table, self._keys, key)
 

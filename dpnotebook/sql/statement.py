@@ -96,6 +96,8 @@ class Statement:
         What the values of declared columns are counted in, where that was said.
     options
         With which `contribution=` and `bounds=` it was asked, where it was with any.
+    rates
+        Whether ratios of counts in it are measured as the means that they are.
     parts
         Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
         numbered from 1; None where they can be in any.
@@ -108,6 +110,7 @@ class Statement:
     parts: tuple[int, tuple[int, ...]] | None = field(default=None, compare=False)
     units: Mapping[str, str] = field(default_factory=dict, compare=False)
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
+    rates: bool = field(default=False, compare=False)
 
     def code(self, accuracy: str) -> str:
         """Return the Python that asks it, given how accurately that is in Python, if it does not say that itself."""

@@ -70,6 +70,7 @@ def offered(before, scope, after=""):
         ("visits.dp.count(error=25, ", "where=", "epsilon="),
         ("visits.dp.count(where='age > 3', ", "epsilon=", "where="),
         ("visits.dp['age'].mean(", "where=", "column="),
+        ("visits.dp.age.mean(", "where=", "column="),
         ("visits.dp['age'].mean(where='a", "age", "epsilon="),
         ("visits.dp.histogram(", '"age"', "'age'"),
         ("visits.dp.histogram('age', ", "where=", "column="),

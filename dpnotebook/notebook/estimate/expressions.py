@@ -103,6 +103,10 @@ def receiver_of(node: ast.expr, scope: Mapping[str, Any]) -> Receiver:
             receiver = receiver_of(before, scope)
             if isinstance(receiver, Grouped):
                 return receiver[value_of(place, scope)]
+        case ast.Attribute(value=before, attr=column):
+            receiver = receiver_of(before, scope)
+            if isinstance(receiver, Grouped) and column in dir(receiver) and not hasattr(type(receiver), column):
+                return receiver[column]
         case ast.Call(func=ast.Attribute(value=before, attr=verb)):
             receiver = receiver_of(before, scope)
             function = step_of(receiver, verb)

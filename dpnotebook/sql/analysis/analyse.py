@@ -27,6 +27,7 @@ def analyse(
     parameters: Mapping[str, Any] | None = None,
     contribution: str | None = None,
     bounds: ValueBounds | None = None,
+    rates: bool = True,
 ) -> Statement:
     """Return what a statement asks: its private aggregations, and what is worked out from their releases.
 
@@ -47,6 +48,8 @@ def analyse(
     bounds
         What values of declared columns are clamped to where nothing is written: "declared", or "auto" to find narrower
         bounds inside these; None finds them for columns of which wide ones may be declared.
+    rates
+        Whether counts over counts that they are a part of are measured as means, and not each for itself.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def analyse(
     surface = _read_before(statement) if known else read_surface(statement, parameters or {})
     try:
         tree = with_semi_joins(surface.tree.copy(), relations)
-        found = _analyse(tree, Reader(surface.text, relations, bounds), contribution)
+        found = _analyse(tree, Reader(surface.text, relations, bounds), contribution, rates)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
@@ -92,9 +95,9 @@ def _check_writable(*texts: object) -> None:
                 raise SQLError("the statement or a parameter has half a character in it, which no text has") from None
 
 
-def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statement:
+def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bool) -> Statement:
     mentioned = {node.name.casefold() for node in tree.find_all(exp.Column)}
-    outer = Outer(reader, contribution, mentioned)
+    outer = Outer(reader, contribution, mentioned, rates)
     top = tree
     while isinstance(top, exp.Subquery) and not any(
         top.args.get(part) for part in ("order", "limit", "offset", "with_")
@@ -118,7 +121,7 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statem
         if reader.bounds == "auto" and any(one.within for one in selects[0].aggregates):
             plain = None
         selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=private is not top)
-    return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public))
+    return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public), rates=outer.has_rates)
 
 
 def _single(top: exp.Select, outer: Outer) -> str | None:

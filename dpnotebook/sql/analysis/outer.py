@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.analysis.pivots import pivoted
+from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.rolled_up import add_counts
 from dpnotebook.sql.analysis.visible_names import (
@@ -49,20 +50,26 @@ class Outer:
         "l2" to bound all that a unit adds together.
     mentioned
         Every name of a column in the statement, in lower case.
+    rates
+        Whether counts over counts that they are a part of are measured as means.
     found
         What its private selects measure.
     public
         The public tables that it reads.
     private
         The private selects as they were read; None for one that reads a WITH clause around it.
+    has_rates
+        Whether some are.
     """
 
     reader: Reader
     contribution: str | None
     mentioned: set[str]
+    rates: bool = True
     found: list[Aggregation] = field(default_factory=list)
     public: dict[str, None] = field(default_factory=dict)
     private: list[exp.Select | None] = field(default_factory=list)
+    has_rates: bool = False
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
     def query(self, query: exp.Expr, environment: Environment, above: VisibleNames = NOTHING) -> tuple[exp.Expr, Names]:
@@ -120,6 +127,7 @@ class Outer:
         """Return what a private select shows of its release, which is added to those of the statement."""
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
+        self.has_rates |= self.rates and as_means(query)
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:

@@ -1,0 +1,164 @@
+"""A count over the count it is a part of, as the mean that it is: COUNT(*) FILTER (WHERE died) / COUNT(*).
+
+A mean is measured about a middle value, together with the number of its rows, and so it is two to five times closer
+than a ratio of two counts that are measured each for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.ownership.select_parts import calls_of
+from dpnotebook.sql.parse.calls import Call, call_of
+from dpnotebook.sql.parse.statement_parser import clause_of
+
+ONE, ZERO = exp.Literal.number(1), exp.Literal.number(0)
+
+
+def as_means(select: exp.Select) -> bool:
+    """Write ratios of a private select as the means that they are, and return whether there were any.
+
+    Left as they are: ratios whose numerator is shown as well, so that all that is shown fits together; and those of
+    private functions and of selects with a private clause, which say themselves how they are measured.
+
+    Parameters
+    ----------
+    select
+        The select, of which expressions are replaced.
+    """
+    if clause_of(select) is not None:
+        return False
+    found = [(node, mean) for node in _divisions(select) if (mean := _mean_of(node)) is not None]
+    above = [counted for node, _ in found if (counted := _counted(node.this)) is not None]
+    inside = {id(call) for node, _ in found for part in (node.this, node.expression) for call in part.walk()}
+    shown = [call for call in calls_of(select) if id(call) not in inside]
+    made = False
+    for (node, mean), counted in zip(found, above, strict=True):
+        if counted not in shown:
+            counted.replace(mean)
+            node.replace(exp.Paren(this=_uncast(node.this)))
+            made = True
+    return made
+
+
+def _divisions(select: exp.Select) -> Iterator[exp.Div]:
+    """Yield the divisions of a select's list, and of what chooses and orders its groups."""
+    roots = [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]
+    for root in roots:
+        if root is not None:
+            nodes = root.walk(prune=lambda node: isinstance(node, exp.Query) or call_of(node) is not None)
+            yield from [node for node in nodes if isinstance(node, exp.Div)]
+
+
+def _mean_of(division: exp.Div) -> exp.Expr | None:
+    """Return the mean that a division is, but for a factor of its numerator; None where it is none."""
+    above, below = _counted(division.this), _divisor(division.expression)
+    if above is None or below is None:
+        return None
+    call, of = call_of(above), call_of(below)
+    assert call is not None
+    assert of is not None
+    if any(one.private or one.bounds is not None or one.epsilon is not None for one in (call, of)):
+        return None
+    argument = _averaged(call, of)
+    if argument is None:
+        return None
+    mean = Call("average", words=f"{call.words} / {of.words}")
+    made = function_of("average").node(mean, argument)
+    made.meta.update(call=mean, start=above.meta["start"], end=below.meta["end"])  # it was read from all of that
+    return made
+
+
+def _averaged(call: Call, of: Call) -> exp.Expr | None:
+    """Return what the mean is of: 1 and 0 for counts; None where rows count above that do not below."""
+    among = _condition(of)
+    if among is None:
+        return None
+    condition = _condition(call)
+    if condition is not None and not call.star:
+        if of.star:
+            return _case(condition, ZERO.copy())
+        if _parts(among) <= _parts(condition):
+            return _case(condition, exp.Case(ifs=[exp.If(this=among.copy(), true=ZERO.copy())]))
+    if (
+        of.star and call.kind == "sum" and isinstance(call.argument, exp.Cast)
+    ):  # as of truth values: 0 where there is none
+        return exp.Coalesce(this=call.argument.copy(), expressions=[ZERO.copy()])
+    summed = call.kind == "sum" and call.argument is not None and among == _is_there(call.argument)
+    return call.argument.copy() if summed and call.argument is not None else None
+
+
+def _condition(call: Call) -> exp.Expr | None:
+    """Return the condition of the rows that a call counts, TRUE of all; None where it is no count of rows."""
+    if call.kind not in ("count", "sum") or call.distinct:
+        return None
+    if call.star or call.argument is None:
+        return exp.true()
+    argument = call.argument.unnest()
+    if isinstance(argument, exp.Case) and argument.this is None and len(argument.args["ifs"]) == 1:
+        branch, other = argument.args["ifs"][0], argument.args.get("default")
+        counts = branch.args["true"] == ONE
+        if counts and (other is None or (call.kind == "sum" and other == ZERO)):
+            return branch.this  # type: ignore[no-any-return]
+    if call.kind == "count":
+        return _is_there(argument)
+    if isinstance(argument, exp.Cast) and isinstance(argument.this.unnest(), exp.Predicate | exp.Connector | exp.Not):
+        return argument.this.unnest()
+    return None
+
+
+def _is_there(argument: exp.Expr) -> exp.Expr:
+    return exp.Not(this=exp.Is(this=argument.unnest().copy(), expression=exp.Null()))
+
+
+def _case(condition: exp.Expr, default: exp.Expr) -> exp.Case:
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=ONE.copy())], default=default)
+
+
+def _parts(condition: exp.Expr) -> frozenset[exp.Expr]:
+    """Return what a condition is true of if it is true of all of them."""
+    condition = condition.unnest()
+    parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
+    return frozenset(part.unnest() for part in parts)
+
+
+def _counted(node: exp.Expr) -> exp.Expr | None:
+    """Return the call that a numerator is, but for factors; None where it is another expression."""
+    node = _inner(node)
+    while isinstance(node, exp.Mul):
+        sides = _inner(node.this), _inner(node.expression)
+        numbers = [side.is_number for side in sides]
+        if numbers[0] == numbers[1]:
+            return None
+        node = sides[numbers[0]]
+    return node if call_of(node) is not None else None
+
+
+def _divisor(node: exp.Expr) -> exp.Expr | None:
+    """Return the call that a divisor is; NULLIF(..., 0) of it is the same, as a mean of nothing is NULL."""
+    node = _inner(node)
+    if isinstance(node, exp.Nullif) and node.expression == ZERO:
+        node = _inner(node.this)
+    return node if call_of(node) is not None else None
+
+
+def _inner(node: exp.Expr) -> exp.Expr:
+    """Return what stands in parentheses, or is cast to a number."""
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.NUMERIC_TYPES)):
+        node = node.this
+    return node
+
+
+def _uncast(node: exp.Expr) -> exp.Expr:
+    """Return a numerator without casts: of a mean they would round."""
+    made = node.copy()
+    for cast in list(made.find_all(exp.Cast)):
+        if call_of(_inner(cast)) is not None:
+            inner = _inner(cast)
+            if cast is made:
+                return inner
+            cast.replace(inner)
+    return made
