@@ -66,6 +66,8 @@ def as_of_frame(release: HasAnswers, name: str) -> Any:
         return partial(_refuse_figure, release, name)
     if name in ("hist", "boxplot"):
         raise UnknownVerb(f"{name} is of rows, and these are answers already: release.plot() draws them")
+    if name == "to_excel":
+        raise UnknownVerb("release.to_csv(path) writes a file that Excel opens, in which texts stay texts")
     if name in ("merge", "join"):
         raise UnknownVerb(f"{name} is of frames: release.frame.{name}(other.frame); release - other compares two")
     if hasattr(type(release.frame), name):

@@ -191,7 +191,8 @@ def measured_values(
     between, whole, told = wider(bounds), with_tails(bounds), bounds
     surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
-        found, spent = located(noisy(FINE, between, scale) / parts, spread * ratio, between), spent + each
+        found = located(noisy(FINE, between, scale) / parts, spread * ratio, between, units)
+        spent += each
         sure = surely if found is not None and is_spike(found[0], between, surely) else None
         if found is None or sure is not None:
             break
@@ -202,6 +203,8 @@ def measured_values(
     edges = range_edges(bounds, whole)
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
+    if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
+        told = surely
     return ValueHistogram(told, places, numbers, parts, spread, ratio, sure), spent + each
 
 

@@ -52,6 +52,9 @@ RUNS = (1, 2, 3)  # neighbouring bins that are looked at together: what people e
 # How likely noise may add empty bins to those found: within the reach of these, or at twice it. An eighth of that for
 # each further doubling, so that the squared error which noise adds in this way is small beside that of the answer.
 NEAR = 1e-3
+# Bounds begin at zero where the next smaller bins and that of zero have together so many standard deviations of noise:
+# bounds are up to twice as wide then, but small values, of which there may be many, are not taken for larger ones.
+SMALLER, SEEM = 3, 1.5
 
 
 def magnitude_edges() -> NDArray[np.float64]:
@@ -219,6 +222,10 @@ def found(
         lower = Fraction(0)
     if passing[-1] == middle:
         upper = Fraction(0)
+    if lower > 0 and _may_be(counts[middle : passing[0]], scale, noise):
+        lower = Fraction(0)
+    if upper < 0 and _may_be(counts[passing[-1] + 1 : middle + 1][::-1], scale, noise):
+        upper = Fraction(0)
     if integer:
         # Of a bin 2^k <= x < 2^(k + 1) the largest whole number; below one there is only zero.
         lower, upper = Fraction(math.ceil(lower)), Fraction(math.ceil(upper) - 1 if upper > 1 else math.floor(upper))
@@ -227,6 +234,12 @@ def found(
     if lower >= upper:
         lower, upper = (Fraction(0), Fraction(1)) if upper >= 0 else (upper - 1, upper)
     return lower, upper
+
+
+def _may_be(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> bool:
+    """Return whether there seem to be units in the last of some bins, which are the next ones, and in the first."""
+    looked = np.append(counts[1:][-SMALLER:], counts[0])
+    return bool(looked.sum() >= SEEM * math.sqrt(looked.size * law_of(noise).variance(scale)))
 
 
 def units_found(noise: Noise, scale: Fraction) -> int:

@@ -55,8 +55,10 @@ def with_tails(bounds: Bounds) -> Bounds:
     return min(low * BEHIND, -high), max(high * BEHIND, -low)
 
 
-def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bool] | None:
+def located(counts: ArrayLike, scale: float, bounds: Bounds, units: float) -> tuple[Bounds, bool] | None:
     """Return bounds of the values that are surely there, and whether finer bins would tell more; None where hidden.
+
+    Where these are fewer than half, noise hides most: one answer of five, say, that a third have is not what all have.
 
     Parameters
     ----------
@@ -66,12 +68,16 @@ def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bo
         Standard deviation of the Gaussian noise on each.
     bounds
         What the bins lie between.
+    units
+        About how many units there are in all.
     """
     noisy = np.asarray(counts, dtype=float)
     found = _found(noisy, scale, noisy.size // 4)
     if found is None:
         return None
     first, end = found
+    if float(noisy[first:end].sum()) + scale * math.sqrt(end - first) < units / 2:
+        return None
     low, width = bounds[0], (bounds[1] - bounds[0]) / noisy.size
     return tuple(Fraction(float(low + width * place)) for place in found), end - first < SPREAD
 
