@@ -1,4 +1,4 @@
-"""Columns of few levels, of which noise shows some: answers to a question, scores. These are not taken for all there is."""
+"""Columns of few levels, of which noise shows some, as answers to a question: these are not taken for all there is."""
 
 import contextlib
 
