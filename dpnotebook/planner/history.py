@@ -20,7 +20,7 @@ from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState
-from dpnotebook.planner.over_rows import ByRows, MeasuredRows
+from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
@@ -414,7 +414,11 @@ class History:
         known = recorded.by_queries
         if beside.items:
             supposed = self._beside(summand, beside).by_queries
-            rows, known = rows.copy(), known | supposed
+            few = RowsBeside(rows, known.values())
+            known = known | supposed
+            if few.puts(supposed.values()):
+                return ByRows(part, few, known.values())
+            rows = rows.copy()
             rows.put(supposed.values(), over_rows.BESIDE)
         return ByRows(part, rows, known.values())
 
