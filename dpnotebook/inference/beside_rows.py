@@ -39,7 +39,7 @@ def beside(
     -------
     The answers, with weights of the measured numbers; and what each further number counts for, (questions, further).
     """
-    from scipy.linalg import cholesky, cho_solve, solve_triangular
+    from scipy.linalg import cho_solve, cholesky, solve_triangular
 
     across = (asked.weights / precision) @ further.weights.T
     innovation = further.covariance + np.diag(1 / own)
