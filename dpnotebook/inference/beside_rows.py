@@ -20,7 +20,7 @@ REFINEMENTS = 2  # each takes back most of what rounding left of a question
 
 
 def beside(
-    asked: SolvedRows, further: SolvedRows, precision: Floats, own: Floats, sizes: Floats
+    asked: SolvedRows, further: SolvedRows, across: Floats, own: Floats, sizes: Floats
 ) -> tuple[SolvedRows, Floats]:
     """Return how questions are answered from what was measured and from further numbers.
 
@@ -28,10 +28,10 @@ def beside(
     ----------
     asked, further
         How the questions, and the queries of the further numbers, are answered from what was measured.
-    precision
-        One over the variance of each number that was measured, shape (numbers,).
+    across
+        The covariances of the former with the latter, shape (questions, further).
     own
-        And of each further number, shape (further,).
+        One over the variance of each further number, shape (further,).
     sizes
         The largest coefficient of each question, shape (questions,).
 
@@ -41,7 +41,6 @@ def beside(
     """
     from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-    across = (asked.weights / precision) @ further.weights.T
     innovation = further.covariance + np.diag(1 / own)
     factor = cholesky((innovation + innovation.T) / 2, lower=True, check_finite=False)
     gain = cho_solve((factor, True), across.T, check_finite=False).T

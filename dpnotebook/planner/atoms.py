@@ -43,7 +43,7 @@ class Atoms:
         """Number of atoms."""
         return int(self.first.size)
 
-    def refined(self, values: Indices) -> tuple[Atoms, Indices]:
+    def refined(self, values: NDArray[Any]) -> tuple[Atoms, Indices]:
         """Return the coarsest finer partition in which `values` are the same in all cells of an atom.
 
         Parameters

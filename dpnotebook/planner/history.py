@@ -19,7 +19,7 @@ from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
-from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState, Observation
 from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
@@ -440,6 +440,13 @@ class History:
         if sums:
             tries = [*self._small(asked, everything, beside), *tries]
         return list(dict.fromkeys(tries))
+
+    def said(self, block: LeastSquaresState, summand: Summand, also: Sequence[Item]) -> list[Observation] | None:
+        """Return what measurements that are to be recorded next say in a block; None where they say more elsewhere."""
+        beside = Supposed.of(also).telling(summand)
+        if not beside.items or not beside.attributes <= set(block.names):
+            return None
+        return list(self._beside(summand, beside).told(block))
 
     def _with(
         self, summand: Summand, names: tuple[str, ...], beside: Telling, *, sums: bool = False

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
+from dpnotebook.planner.beside_atoms import variances_beside
 from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
@@ -266,6 +267,29 @@ def _best_form(
         if found is None or (one is not None and _better(one.variances * SAME, found.variances)):
             found = one
     return found
+
+
+def variances_beside_all(
+    asked: LinearTarget, question: Question, history: History, also: Sequence[Item]
+) -> Floats | None:
+    """Return the variances that answers have beside further measurements, where all that was measured is in one block.
+
+    Parameters
+    ----------
+    asked, question, history
+        What is asked, over what was recorded.
+    also
+        What is supposed to be recorded next.
+
+    Returns
+    -------
+    None where that has to be worked out anew.
+    """
+    if not isinstance(asked, OverAtoms) or asked.partial or asked.block.sums or question.measures[0].kind == "sum":
+        return None  # sums follow from other things as well
+    if (said := history.said(asked.block, question.measures[0].summand, also)) is None:
+        return None
+    return variances_beside(asked.block, asked.queries, said)
 
 
 def known_in(

@@ -192,7 +192,8 @@ class RowsBeside(MeasuredRows):
         sizes = np.maximum(abs(asked).max(axis=1).toarray().ravel(), NOTHING)
         before = self._rows._solved(asked, self._before)
         further = self._rows._solved(vstack([found for _, found, _ in self._more]).tocsr(), self._before)
-        found, gain = beside(before, further, self._before, own, sizes)
+        across = (before.weights / self._before) @ further.weights.T
+        found, gain = beside(before, further, across, own, sizes)
         weights, first = np.zeros((asked.shape[0], self._numbers)), 0
         weights[:, : self._before.size] = found.weights
         for at, queries, _ in self._more:

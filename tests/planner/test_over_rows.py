@@ -136,7 +136,7 @@ def test_what_has_no_room_is_left_out_and_promises_nothing_false(monkeypatch):
     assert partial > 0
 
 
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [0, 4])
 def test_what_is_supposed_tells_what_it_will_tell_when_it_is_measured(seed):
     """An update by what comes beside says the same as all numbers together, also of what nothing told before."""
     rng, law = np.random.default_rng(seed), law_of("gaussian")
