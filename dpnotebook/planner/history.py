@@ -133,8 +133,8 @@ class History:
         self.rents: dict[str, Rent] = {}  # by the kind of question
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
-        self._measurements: dict[str, Measurement] = {}
-        self._measured_earlier: dict[int, dict[str, Measurement]] = {}
+        self._measurements: dict[bytes, Measurement] = {}
+        self._measured_earlier: dict[int, dict[bytes, Measurement]] = {}
         self._counts = RecordedRepeats()  # of counts, and of sums as counts over the ends of a value
         self._sums: dict[Summand, RecordedRepeats] = {}
         self._by_identity: dict[str, list[Key]] = {}
