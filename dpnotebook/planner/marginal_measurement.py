@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.inference.beside_rows import beside
+from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import variances_beside
 from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
@@ -218,6 +220,8 @@ class Proposal:
         Whether it leaves so much to spare for later questions that it may be preferred to what is cheaper now.
     single
         Whether each answer by itself is as accurate from what was known of it and what is measured of it.
+    delivered
+        Works out the variances that answers will have, where that is known of all that was measured; else None.
     """
 
     items: tuple[Planned, ...]
@@ -225,6 +229,7 @@ class Proposal:
     half_width: float = 0.0
     sparing: bool = False
     single: bool = False
+    delivered: Callable[[], Floats] | None = None
 
 
 def _classes(numbers: Floats) -> tuple[int, NDArray[np.intp]]:
@@ -513,7 +518,22 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats
         measurement = replace(measurement, where=measurement.where & chosen)
     planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
     variances = np.minimum(target, asked.variances)
-    return Proposal((planned,), variances)
+    delivered = None
+    if isinstance(asked, InClosedForm) and asked.whole:
+        gained = float(added_precision(planned, pricing.accountant.law))
+        delivered = partial(_measured_beside, known, measured, gained)
+    return Proposal((planned,), variances, delivered=delivered)
+
+
+def _measured_beside(known: tuple[Floats, Floats], measured: NDArray[np.bool_], precision: float) -> Floats:
+    """Return the variances of counts of which some are measured with a precision, beside all that is known of them."""
+    covariance, residuals = known
+    own = np.full(int(measured.sum()), precision)
+    everything = np.arange(measured.size)
+    asked = SolvedRows(residuals[:, :0], covariance, residuals, np.abs(residuals).max(axis=1, initial=0.0) <= RESIDUAL)
+    further = asked.some(everything[measured])
+    found, _ = beside(asked, further, covariance[:, measured], own, np.ones(measured.size))
+    return np.where(found.determined, np.diagonal(found.covariance), np.inf)
 
 
 def strategy_beside(

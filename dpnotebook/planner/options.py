@@ -433,7 +433,11 @@ def _delivered(
     # A refinement counts where its measurement does: what is known in another form may not be combined with it.
     if not problem.buying or (proposal.single and not refining):
         return proposal.variances
-    variances, slack = problem.variances_after(proposal.items), marginal_measurement.SLACK
+    slack = marginal_measurement.SLACK
+    if proposal.delivered is not None and not refining:
+        variances: Floats | None = proposal.delivered()
+    else:
+        variances = problem.variances_after(proposal.items)
     if variances is None:
         return None
     most = proposal.variances.max(initial=0.0) if targets is None else targets

@@ -13,7 +13,7 @@ from dpnotebook.planner import over_rows
 from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.marginal_measurement import LinearForm, known_in
+from dpnotebook.planner.marginal_measurement import LinearForm, _measured_beside, known_in
 from dpnotebook.planner.over_rows import ByRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, product_of
@@ -173,6 +173,31 @@ def test_what_is_supposed_tells_what_it_will_tell_when_it_is_measured(seed):
         looked, told = looked + 1, told + int(known.sum() > known_before.sum())
     assert looked > 3
     assert told > 0
+
+
+def test_counts_that_are_measured_together_deliver_what_all_numbers_say():
+    """Of a question's own counts the covariances tell it, also where only some of them are measured."""
+    rng, law = np.random.default_rng(0), law_of("gaussian")
+    history, _ = a_history(rng, [a_table(rng) for _ in range(12)], law)
+    looked = 0
+    for _ in range(12):
+        operator, axes, where, queries = a_table(rng)
+        found = known_in(asked(operator, axes, where), history, ())
+        if not isinstance(found, InClosedForm) or not found.joint or not found.whole or len(axes) != 1:
+            continue
+        some = rng.random(axes[0].size) < 0.7
+        some[0] = True
+        chosen = Predicate.box(
+            DOMAIN,
+            {axes[0].attribute: np.isin(np.arange(DOMAIN[axes[0].attribute].size), np.array(axes[0].levels)[some])},
+        )
+        planned = Planned(Measurement(operator, axes, where & chosen), Fraction(5), 0, None)
+        item = item_of(planned, (13, 0), np.zeros((1, len(queries))), law)
+        wanted = known_in(asked(operator, axes, where), history, [item]).variances
+        delivered = _measured_beside(found.jointly(), some, 1 / item.variance)
+        np.testing.assert_allclose(delivered, wanted, rtol=1e-8)
+        looked += 1
+    assert looked > 1
 
 
 def session_of(domain, rows):
