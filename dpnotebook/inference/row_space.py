@@ -55,6 +55,11 @@ class SolvedRows:
     residuals: Floats
     determined: Mask
 
+    def some(self, places: Indices) -> SolvedRows:
+        """Return how some of the questions are answered."""
+        covariance = self.covariance[np.ix_(places, places)]
+        return SolvedRows(self.weights[places], covariance, self.residuals[places], self.determined[places])
+
 
 class _Span:
     """A largest independent part of some rows, and the others as combinations of these; nothing is written to."""

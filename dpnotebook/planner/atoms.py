@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Atoms:
         """Number of atoms."""
         return int(self.first.size)
 
-    def refined(self, values: Indices) -> tuple[Atoms, Indices]:
+    def refined(self, values: NDArray[Any]) -> tuple[Atoms, Indices]:
         """Return the coarsest finer partition in which `values` are the same in all cells of an atom.
 
         Parameters

@@ -221,6 +221,8 @@ def code(question: Question, accuracy: Accuracy) -> str:
 
 def code_as(question: Question, accuracy: str) -> str:
     """Return the question as a line of Python, with an accuracy as it is written: `error=25`."""
+    if question.written is not None:
+        return question.written.code(accuracy)
     name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
     verbs = f"{name}.dp" if question.table.isidentifier() else name
     if (functions := _as_agg(question)) is not None:

@@ -19,8 +19,8 @@ from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
-from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState
-from dpnotebook.planner.over_rows import ByRows, MeasuredRows
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState, Observation
+from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
@@ -133,8 +133,8 @@ class History:
         self.rents: dict[str, Rent] = {}  # by the kind of question
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
-        self._measurements: dict[str, Measurement] = {}
-        self._measured_earlier: dict[int, dict[str, Measurement]] = {}
+        self._measurements: dict[bytes, Measurement] = {}
+        self._measured_earlier: dict[int, dict[bytes, Measurement]] = {}
         self._counts = RecordedRepeats()  # of counts, and of sums as counts over the ends of a value
         self._sums: dict[Summand, RecordedRepeats] = {}
         self._by_identity: dict[str, list[Key]] = {}
@@ -414,7 +414,11 @@ class History:
         known = recorded.by_queries
         if beside.items:
             supposed = self._beside(summand, beside).by_queries
-            rows, known = rows.copy(), known | supposed
+            few = RowsBeside(rows, known.values())
+            known = known | supposed
+            if few.puts(supposed.values()):
+                return ByRows(part, few, known.values())
+            rows = rows.copy()
             rows.put(supposed.values(), over_rows.BESIDE)
         return ByRows(part, rows, known.values())
 
@@ -436,6 +440,13 @@ class History:
         if sums:
             tries = [*self._small(asked, everything, beside), *tries]
         return list(dict.fromkeys(tries))
+
+    def said(self, block: LeastSquaresState, summand: Summand, also: Sequence[Item]) -> list[Observation] | None:
+        """Return what measurements that are to be recorded next say in a block; None where they say more elsewhere."""
+        beside = Supposed.of(also).telling(summand)
+        if not beside.items or not beside.attributes <= set(block.names):
+            return None
+        return list(self._beside(summand, beside).told(block))
 
     def _with(
         self, summand: Summand, names: tuple[str, ...], beside: Telling, *, sums: bool = False

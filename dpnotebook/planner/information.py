@@ -30,7 +30,8 @@ SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
 REFINED = RESIDUAL / 100  # residual above which there is something to take back
 THIN = 1 / 16  # of the atoms: queries of fewer are multiplied by what they count alone, which takes less than BLAS does
-AT_ONCE = 256  # rows that are worked on at once, so that there is never one more matrix of all
+SHORT = 32  # rows of few atoms whose products are added at once
+AT_ONCE = 128  # rows that are worked on at once, so that there is never one more matrix of all
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
 # Probes are 1.5 + cos(i r) for these r: as good as random, and no row of small integers is orthogonal to all three.
 ANGLES = (2.0, 3.0, 5.0)  # squares of r, in radians: roots of primes, so that the three never keep step
@@ -154,9 +155,10 @@ class Information:
 
         rows = csr_array(rows)
         thin = np.diff(rows.indptr) <= THIN * self.atoms
-        if thin.any():
-            few = rows[thin]
-            more = ((few.T * precision[thin]) @ few).tocoo()
+        short = np.flatnonzero(thin)
+        for start in range(0, short.size, SHORT):
+            few, own = rows[short[start : start + SHORT]], precision[short[start : start + SHORT]]
+            more = ((few.T * own) @ few).tocoo()
             self.matrix[more.row, more.col] += more.data
         wide = np.flatnonzero(~thin)
         for start in range(0, wide.size, AT_ONCE):
@@ -361,16 +363,17 @@ def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
     factor, pivots, rank, _ = dpstrf(scaled, tol=RANK, lower=1, overwrite_a=1)
     del scaled
     kept = pivots[:rank] - 1
+    if not rank:
+        return np.zeros((n, n)), 0
+    part, _ = dpotri(factor[:rank, :rank], lower=1, overwrite_c=1)
+    del factor  # before there is another matrix of all
     found = np.zeros((n, n))
-    if rank:
-        part, _ = dpotri(factor[:rank, :rank], lower=1, overwrite_c=1)
-        del factor
-        for start in range(0, rank, AT_ONCE):  # in its place: the time goes into memory that is touched first
-            end = start + AT_ONCE
-            square = part[start:end, start:end]
-            square[:] = np.tril(square) + np.tril(square, -1).T
-            part[start:end, end:] = part[end:, start:end].T
-        part /= safe[kept]
-        part /= safe[kept, None]
-        found[np.ix_(kept, kept)] = part.T
+    for start in range(0, rank, AT_ONCE):  # in its place: the time goes into memory that is touched first
+        end = start + AT_ONCE
+        square = part[start:end, start:end]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+        part[start:end, end:] = part[end:, start:end].T
+    part /= safe[kept]
+    part /= safe[kept, None]
+    found[np.ix_(kept, kept)] = part.T
     return found, int(rank)

@@ -106,7 +106,7 @@ class KnownPart:
 
     part: ProductTerm
     columns: Floats | None
-    atoms: Indices
+    atoms: NDArray[np.int32]
     queries: int
     summed: Indices | None = None
     total: float = 0.0
@@ -131,7 +131,7 @@ class KnownPart:
 
     def entries(self) -> tuple[Indices, Indices, Floats]:
         """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
-        inside = np.flatnonzero(self.atoms >= 0)
+        inside = np.flatnonzero(self.atoms >= 0).astype(np.int32)
         if self.columns is None:
             return self.atoms[inside], inside, np.ones(inside.size)
         rows = self.columns[:, self.atoms[inside]]
@@ -220,6 +220,13 @@ class _NoRoom(Exception):
     """Not all that is to be added has room."""
 
 
+def _in_little_room(cells: Indices | None, columns: Floats | None) -> tuple[NDArray[Any] | None, Floats | None]:
+    """Return the classes of cells as the smallest integers that hold them and one more: there are many cells."""
+    if cells is None:
+        return None, columns
+    return cells.astype(np.min_scalar_type(-2 * int(cells.max(initial=0)) - 4)), columns
+
+
 class LeastSquaresState:
     """The least-squares state of some attributes of one table, for one summand.
 
@@ -259,7 +266,7 @@ class LeastSquaresState:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
         self._put(
             [
-                (one.told, KnownPart(one.told.part, None, one.cells[self.atoms.first], one.summed.size, one.summed))
+                (one.told, KnownPart(one.told.part, None, self._at_atoms(one.cells), one.summed.size, one.summed))
                 for one in sums
             ]
         )
@@ -387,8 +394,8 @@ class LeastSquaresState:
         self, parts: Iterable[Observation], most: int, *, whole: bool = False
     ) -> list[tuple[Observation, KnownPart]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
-        prepared: list[tuple[Observation, Indices | None, Floats | None]] = []
-        counted: dict[tuple[Any, ...], tuple[Indices | None, Floats | None]] = {}  # of many measurements the same
+        prepared: list[tuple[Observation, NDArray[Any] | None, Floats | None]] = []
+        counted: dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]] = {}  # of many measurements the same
         for one in parts:
             if one.name in self.sources:
                 prepared.append((one, None, None))
@@ -396,10 +403,10 @@ class LeastSquaresState:
             if one.part.weight == 1 and is_identity(one.part.operator):
                 rows = one.part.axes, one.part.where.key
                 if rows not in counted:
-                    counted[rows] = self._classes(one.part)
+                    counted[rows] = _in_little_room(*self._classes(one.part))
                 cells, columns = counted[rows]
             else:
-                cells, columns = self._classes(one.part)
+                cells, columns = _in_little_room(*self._classes(one.part))
             finer, above = (None, parents) if cells is None else atoms.refined(cells)
             if finer is None or finer.count > most:
                 if whole:
@@ -413,10 +420,14 @@ class LeastSquaresState:
                 one,
                 self.sources[one.name]
                 if cells is None
-                else KnownPart(one.part, columns, cells[self.atoms.first], one.part.operator.shape[0]),
+                else KnownPart(one.part, columns, self._at_atoms(cells), one.part.operator.shape[0]),
             )
             for one, cells, columns in prepared
         ]
+
+    def _at_atoms(self, cells: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the class of every atom, in half the room: there is one such array a measurement."""
+        return cells[self.atoms.first].astype(np.int32)
 
     def _classes(self, part: ProductTerm) -> tuple[Indices | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.inference.beside_rows import beside
+from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
+from dpnotebook.planner.beside_atoms import variances_beside
 from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
@@ -217,6 +220,8 @@ class Proposal:
         Whether it leaves so much to spare for later questions that it may be preferred to what is cheaper now.
     single
         Whether each answer by itself is as accurate from what was known of it and what is measured of it.
+    delivered
+        Works out the variances that answers will have, where that is known of all that was measured; else None.
     """
 
     items: tuple[Planned, ...]
@@ -224,6 +229,7 @@ class Proposal:
     half_width: float = 0.0
     sparing: bool = False
     single: bool = False
+    delivered: Callable[[], Floats] | None = None
 
 
 def _classes(numbers: Floats) -> tuple[int, NDArray[np.intp]]:
@@ -268,6 +274,29 @@ def _best_form(
     return found
 
 
+def variances_beside_all(
+    asked: LinearTarget, question: Question, history: History, also: Sequence[Item]
+) -> Floats | None:
+    """Return the variances that answers have beside further measurements, where all that was measured is in one block.
+
+    Parameters
+    ----------
+    asked, question, history
+        What is asked, over what was recorded.
+    also
+        What is supposed to be recorded next.
+
+    Returns
+    -------
+    None where that has to be worked out anew.
+    """
+    if not isinstance(asked, OverAtoms) or asked.partial or asked.block.sums or question.measures[0].kind == "sum":
+        return None  # sums follow from other things as well
+    if (said := history.said(asked.block, question.measures[0].summand, also)) is None:
+        return None
+    return variances_beside(asked.block, asked.queries, said)
+
+
 def known_in(
     form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False, classes: bool = True
 ) -> LinearTarget | None:
@@ -278,6 +307,10 @@ def known_in(
     closed = _closed(form, history, also) if whole else None
     if closed is not None and not over_atoms:
         return closed
+    if also and classes and not whole:  # of what is only supposed nobody asks for the law of its noise
+        rows = _by_rows(form, history, also)
+        if rows is not None and not rows.partial:
+            return rows
     products = _by_classes(form, history, also) if classes else None
     rows = _by_rows(form, history, also) if classes and not whole and not _everything(products, form, history) else None
     found: LinearTarget | None = products
@@ -485,7 +518,22 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats
         measurement = replace(measurement, where=measurement.where & chosen)
     planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
     variances = np.minimum(target, asked.variances)
-    return Proposal((planned,), variances)
+    delivered = None
+    if isinstance(asked, InClosedForm) and asked.whole:
+        gained = float(added_precision(planned, pricing.accountant.law))
+        delivered = partial(_measured_beside, known, measured, gained)
+    return Proposal((planned,), variances, delivered=delivered)
+
+
+def _measured_beside(known: tuple[Floats, Floats], measured: NDArray[np.bool_], precision: float) -> Floats:
+    """Return the variances of counts of which some are measured with a precision, beside all that is known of them."""
+    covariance, residuals = known
+    own = np.full(int(measured.sum()), precision)
+    everything = np.arange(measured.size)
+    asked = SolvedRows(residuals[:, :0], covariance, residuals, np.abs(residuals).max(axis=1, initial=0.0) <= RESIDUAL)
+    further = asked.some(everything[measured])
+    found, _ = beside(asked, further, covariance[:, measured], own, np.ones(measured.size))
+    return np.where(found.determined, np.diagonal(found.covariance), np.inf)
 
 
 def strategy_beside(

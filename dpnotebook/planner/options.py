@@ -433,10 +433,13 @@ def _delivered(
     # A refinement counts where its measurement does: what is known in another form may not be combined with it.
     if not problem.buying or (proposal.single and not refining):
         return proposal.variances
-    after = problem.after(proposal.items)
-    if after is None:
+    slack = marginal_measurement.SLACK
+    if proposal.delivered is not None and not refining:
+        variances: Floats | None = proposal.delivered()
+    else:
+        variances = problem.variances_after(proposal.items)
+    if variances is None:
         return None
-    variances, slack = after.certain().variances, marginal_measurement.SLACK
     most = proposal.variances.max(initial=0.0) if targets is None else targets
     if (variances > most * slack).any():
         return None

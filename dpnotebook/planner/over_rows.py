@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import ReadyRows, RowSpace, SolvedRows
 from dpnotebook.planner.atoms import places
 from dpnotebook.planner.least_squares_state import Name, Observation
@@ -57,6 +59,7 @@ class MeasuredRows:
         self._places: dict[Name, tuple[slice, Indices]] = {}  # where its rows are, and which of its queries they are
         self._without: frozenset[Name] = frozenset()  # what had no room: it gets none later, whenever this was made
         self._ready: tuple[bytes, ReadyRows] | None = None  # for the latest precisions
+        self._latest: tuple[bytes, dict[bytes, int], SolvedRows] | None = None  # the latest questions
 
     def copy(self) -> MeasuredRows:
         """Return a copy that can be added to without changing this one."""
@@ -112,6 +115,27 @@ class MeasuredRows:
             self._ready = key, self.space.ready(precision)
         return self._ready[1]
 
+    def precisions(self, known: Iterable[Repeats]) -> Floats:
+        """Return the precision of each row, given all measurements."""
+        found = np.full(self.space.alone.size, NOTHING)  # of what was refined nothing is left
+        for _, parts in self.parts(known):
+            for one, at, _ in parts:
+                found[at] = one.precision
+        return found
+
+    def solved(self, asked: csr_array, known: Iterable[Repeats]) -> SolvedRows:
+        """Return how questions are answered, shape (questions, cells), given all measurements."""
+        return self._solved(asked, self.precisions(known))
+
+    def _solved(self, asked: csr_array, precision: Floats) -> SolvedRows:
+        key, rows = precision.tobytes(), _texts(asked)
+        if self._latest is not None and self._latest[0] == key and self._latest[1].keys() >= set(rows):
+            _, places, found = self._latest
+            return found.some(np.array([places[row] for row in rows], dtype=np.intp))
+        solved = self.ready(precision).solved(asked)
+        self._latest = key, {row: place for place, row in enumerate(rows)}, solved
+        return solved
+
     def parts(self, known: Iterable[Repeats]) -> Iterator[tuple[Repeats, list[tuple[Observation, slice, Indices]]]]:
         """Yield measurements that are here, and of each part of theirs where its rows are."""
         for each in known:
@@ -119,6 +143,63 @@ class MeasuredRows:
             found = [(one, *self._places[one.name]) for one in asked if one.name in self._places]
             if found:
                 yield each, found
+
+
+class RowsBeside(MeasuredRows):
+    """The same with few measurements beside, which are supposed: what was worked out of the others is used again.
+
+    Parameters
+    ----------
+    rows
+        The queries of what was measured.
+    recorded
+        The measurements.
+    """
+
+    def __init__(self, rows: MeasuredRows, recorded: Iterable[Repeats]) -> None:
+        self.__dict__.update(rows.__dict__)
+        self._places, self._rows = dict(rows._places), rows
+        self._before = rows.precisions(recorded)
+        self._more: list[tuple[slice, csr_array, float]] = []  # where numbers stand, their queries and their precision
+        self._numbers = self._before.size
+
+    def puts(self, supposed: Iterable[Repeats]) -> bool:
+        """Add measurements, as they are with what is supposed; return whether they are few, and more precise."""
+        first = count = 0
+        for each in supposed:
+            for one in told(each, self.names, self.domain):
+                if one.name in self._rows._places:
+                    at, _ = self._rows._places[one.name]
+                    found, gained = self.space.rows[at], one.precision - self._before[at].max(initial=0.0)
+                elif (queries := self.queries(one.part)) is not None:
+                    kept = np.flatnonzero(np.diff(queries.indptr))
+                    first, found, gained = self._numbers, queries[kept], one.precision
+                    at = slice(first, first + kept.size)
+                    self._places[one.name], self._numbers = (at, kept), at.stop
+                else:
+                    return False
+                count += found.shape[0]
+                if count > BESIDE or gained <= 0:
+                    return False
+                self._more.append((at, found, gained))
+        return count > 0
+
+    def solved(self, asked: csr_array, known: Iterable[Repeats]) -> SolvedRows:
+        """Return how questions are answered, shape (questions, cells)."""
+        from scipy.sparse import vstack
+
+        own = np.concatenate([np.full(found.shape[0], gained) for _, found, gained in self._more])
+        sizes = np.maximum(abs(asked).max(axis=1).toarray().ravel(), NOTHING)
+        before = self._rows._solved(asked, self._before)
+        further = self._rows._solved(vstack([found for _, found, _ in self._more]).tocsr(), self._before)
+        across = (before.weights / self._before) @ further.weights.T
+        found, gain = beside(before, further, across, own, sizes)
+        weights, first = np.zeros((asked.shape[0], self._numbers)), 0
+        weights[:, : self._before.size] = found.weights
+        for at, queries, _ in self._more:
+            weights[:, at] += gain[:, first : first + queries.shape[0]]
+            first += queries.shape[0]
+        return replace(found, weights=weights)
 
 
 class ByRows:
@@ -155,13 +236,9 @@ class ByRows:
 
     @cached_property
     def _solved(self) -> SolvedRows:
-        asked, space = self._rows.queries(self._part), self._rows.space
+        asked = self._rows.queries(self._part)
         assert asked is not None
-        precision = np.full(space.alone.size, NOTHING)  # of what was refined nothing is left
-        for _, parts in self._told:
-            for one, at, _ in parts:
-                precision[at] = one.precision
-        return self._rows.ready(precision).solved(asked)
+        return self._rows.solved(asked, [known for known, _ in self._told])
 
     def variances(self) -> Floats:
         """Return the variance of each answer, infinite where it is not determined, shape (answers,)."""
@@ -221,6 +298,15 @@ class ByRows:
             digits = np.round(np.log(np.stack(columns, axis=1)), DIGITS)
         _, first, which = np.unique(digits, axis=0, return_index=True, return_inverse=True)
         return np.asarray(first[which.reshape(-1)])
+
+
+def _texts(rows: csr_array) -> list[bytes]:
+    """Return the rows of a matrix as what equal ones share."""
+    ends = rows.indptr
+    return [
+        rows.indices[first:last].astype(np.int64).tobytes() + rows.data[first:last].astype(float).tobytes()
+        for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+    ]
 
 
 def _power_sum(known: Repeats, power: int) -> float:

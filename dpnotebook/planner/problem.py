@@ -196,6 +196,15 @@ class PlanningProblem:
         over_atoms = marginal_measurement.tells_together(self.asked)
         return marginal_measurement.asked_of(self.question, self.history, supposed, over_atoms=over_atoms)
 
+    def variances_after(self, items: Sequence[Planned]) -> Floats | None:
+        """Return the variance of each answer if some measurements had been made; None where it has no such form."""
+        supposed = [item_of(item, (0, place), None, self.law) for place, item in enumerate(items)]
+        quick = marginal_measurement.variances_beside_all(self.asked, self.question, self.history, supposed)
+        if quick is not None:
+            return quick
+        after = self.after(items)
+        return None if after is None else after.certain().variances
+
     @property
     def along(self) -> LeastSquaresState | None:
         """What was measured of the one attribute that a single count depends on; None for other questions."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.information import ANGLES, MIDDLE, Information
+from dpnotebook.planner.information import ANGLES, AT_ONCE, MIDDLE, Information
 
 ALIKE = 1e-7  # relative difference of residuals that is rounding
 
@@ -103,10 +103,9 @@ def line_index(information: Information, labels: ArrayLike) -> LineIndex:
     _, first = np.unique(atom_of[starts], return_index=True)  # the first run of each atom stands for it
     runs = np.full(starts.size, information.atoms, dtype=np.intp)
     runs[first] = atom_of[starts[first]]
-    padded = np.zeros((information.atoms + 1, information.atoms + 1))
-    padded[:-1, :-1] = information.inverse
     corners = np.zeros((starts.size + 1, starts.size + 1))
-    corners[1:, 1:] = padded[np.ix_(runs, runs)]
+    for some in np.array_split(first, 1 + first.size // AT_ONCE):  # so that there is never one more matrix of all
+        corners[1 + some[:, None], 1 + first] = information.inverse[runs[some, None], runs[first]]
     np.cumsum(corners, axis=0, out=corners)
     np.cumsum(corners, axis=1, out=corners)
     probes = MIDDLE + np.cos(np.arange(1.0, atom_of.size + 1)[:, None] * np.sqrt(ANGLES))

@@ -184,7 +184,7 @@ def as_asked(values: Floats, measure: Measure, question: Question, domain: Domai
     measure, question, domain
         What was asked, of which declared domain.
     """
-    if measure.kind == "workload":
+    if measure.kind == "workload" or (question.written is not None and question.written.joint is not None):
         return values
     axes = answer_axes(measure, question, domain)
     ranked = measure.kind in ("cdf", "quantile")

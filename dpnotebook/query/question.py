@@ -22,6 +22,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
 from dpnotebook.query.date_groups import groups_of, per_text
 from dpnotebook.query.objective import Objective, checked_objective
+from dpnotebook.query.written_keys import WrittenKeys
 from dpnotebook.workload import Workload
 from dpnotebook.workload.packing import canonical_arrays
 
@@ -434,18 +435,22 @@ class Question:
         Attributes by which the answer is grouped; every level that the predicate allows is present, zeros included.
     where
         Which rows take part.
+    written
+        What groups are called whose levels a statement puts together; no part of the question's meaning.
     """
 
     table: str
     measures: tuple[Measure, ...]
     keys: tuple[str, ...]
     where: Predicate
+    written: WrittenKeys | None = None
 
     @cached_property
     def key(self) -> str:
         """A digest that is equal for questions of equal meaning, however they were written."""
         canonical = canonical_arrays(self.to_json())
         canonical["where"] = self.where.key
+        canonical.pop("written", None)
         if all(measure.kind != "workload" for measure in self.measures):
             canonical["keys"] = sorted(self.keys)
         for written, measure in zip(canonical["measures"], self.measures, strict=True):
@@ -483,8 +488,12 @@ class Question:
         apart = "; " if any(measure.rows is not None for measure in self.measures) else " and "
         text = apart.join(map(self.words_of, self.measures))
         said = groups_of(self.measures[0].asked, self.keys) if self.measures else {}
-        keys = [self.where.domain.label_of(key) for key in self.keys if key not in said]
+        keys = list(dict.fromkeys(self._key_words(key) for key in self.keys if key not in said))
         return text + (f" by {', '.join(keys)}" if keys else "")
+
+    def _key_words(self, key: str) -> str:
+        written = None if self.written is None else self.written.of(key)
+        return self.where.domain.label_of(key) if written is None else written.name
 
     @property
     def where_text(self) -> str:
@@ -493,12 +502,13 @@ class Question:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same question."""
-        return {
+        values = {
             "table": self.table,
             "measures": [measure.to_json() for measure in self.measures],
             "keys": list(self.keys),
             "where": self.where.to_json(),
         }
+        return values if self.written is None else values | {"written": self.written.to_json()}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Question:
@@ -508,6 +518,7 @@ class Question:
             tuple(Measure.from_json(measure, domain) for measure in values["measures"]),
             tuple(values["keys"]),
             Predicate.from_json(values["where"], domain),
+            WrittenKeys.from_json(values["written"]) if "written" in values else None,
         )
 
 

@@ -86,7 +86,10 @@ def answer_frame(
         last = [axes[-1]] if first.kind == "cdf" else []
         sides = {axis.attribute: axis for axis in axes}
         spans = groups_of(first.asked, question.keys)
-        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain, spans)
+        if question.written is not None:
+            columns, ordered = written_columns(question, [sides[name] for name in question.keys], domain)
+        else:
+            columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain, spans)
         if isinstance(first.quantile, tuple):
             keys = axes[: len(question.keys)]
             groups = np.prod([factor.shape[0] for factor in group_factors(first, keys)], dtype=int)
@@ -157,6 +160,27 @@ def _level_columns(
         axis.attribute: _picked(side, positions) for axis, side, positions in zip(axes, sides, index, strict=True)
     }
     return columns, tuple(domain[axis.attribute].ordered for axis in axes)
+
+
+def written_columns(
+    question: Question, axes: Sequence[Axis], domain: Domain
+) -> tuple[dict[str, Any], tuple[bool, ...]]:
+    """Return the groups of keys of which some are worked out by a statement: their values, and levels of the others."""
+    assert question.written is not None
+    keys = list(dict.fromkeys(question.written.of(axis.attribute) or axis for axis in axes))
+    sides, names, ordered = [], [], []
+    for key in keys:
+        plain = isinstance(key, Axis)
+        sides.append(_side(key, domain[key.attribute], None) if plain else np.asarray(column_of(_objects(key.labels))))
+        names.append(key.attribute if plain else key.name)
+        ordered.append(domain[key.attribute].ordered if plain else _all_whole(key.labels))
+    index = np.indices([len(side) for side in sides]).reshape(len(sides), -1)
+    columns = {name: _picked(side, places) for name, side, places in zip(names, sides, index, strict=True)}
+    return columns, tuple(ordered)
+
+
+def _all_whole(labels: Sequence[Any]) -> bool:
+    return all(type(label) is int for label in labels)
 
 
 def _side(axis: Axis, attribute: Attribute, by: str | None) -> NDArray[Any]:

@@ -14,6 +14,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension, extension
 from dpnotebook.errors import DPError, EngineError
 from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.collecting import collecting_later
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.answers import Estimates
@@ -325,18 +326,23 @@ class Histories:
 
             history.latest_plans = latest_plans
         if moment is None or moment.version != history.version:
-            news: Sequence[Record] | None = None
-            while news is None or len(news) == READ_AT_ONCE:
-                version, news = self.ledger.news(table.name, history.version, READ_AT_ONCE)
-                history.take(news, version)
-                for record in news:
-                    if "question" not in record.plan:  # statements, whose answers nothing is picked from
-                        continue
-                    self._told[record.number] = name = record.question, record.since
-                    self._told_once.setdefault(name, record.plan["question"])
+            with collecting_later():
+                self._take_news(table, history)
         refining = moment.refining if moment is not None else self.ledger.refining(table.name)
         history.refining = refining | history.not_refined
         return history
+
+    def _take_news(self, table: TableSchema, history: History) -> None:
+        """Bring what was recorded of a table up to date."""
+        news: Sequence[Record] | None = None
+        while news is None or len(news) == READ_AT_ONCE:
+            version, news = self.ledger.news(table.name, history.version, READ_AT_ONCE)
+            history.take(news, version)
+            for record in news:
+                if "question" not in record.plan:  # statements, whose answers nothing is picked from
+                    continue
+                self._told[record.number] = name = record.question, record.since
+                self._told_once.setdefault(name, record.plan["question"])
 
     def _earlier(self, table: TableSchema) -> dict[int, Extension | None]:
         """Return what became of each domain that a table had before; see `History`."""

@@ -191,8 +191,10 @@ class Statements:
         if planned is not None:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
-                inside = statement.selects[0].inside and not _is_free(planned)
-                paid = ask(self._of_parts(statement, tables, parameters)) if inside else planned
+                assert question is not None
+                # Earlier versions measured these by themselves, which stays free.
+                new = statement.selects[0].inside or question.written is not None
+                paid = ask(self._of_parts(statement, tables, parameters)) if new and not _is_free(planned) else planned
                 return paid if _is_free(paid) else planned
 
         def read(wanted: str | None, within: ValueBounds | None) -> Statement:

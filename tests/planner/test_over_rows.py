@@ -13,8 +13,8 @@ from dpnotebook.planner import over_rows
 from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.marginal_measurement import LinearForm, known_in
-from dpnotebook.planner.over_rows import ByRows
+from dpnotebook.planner.marginal_measurement import LinearForm, _measured_beside, known_in
+from dpnotebook.planner.over_rows import ByRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, product_of
 from dpnotebook.planner.value_ends import COUNT
@@ -134,6 +134,70 @@ def test_what_has_no_room_is_left_out_and_promises_nothing_false(monkeypatch):
         least = np.einsum("ij,ji->i", queries, cho_solve(factor, queries.T))
         assert (found.variances()[known] >= least[known] * (1 - 1e-3)).all()
     assert partial > 0
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_what_is_supposed_tells_what_it_will_tell_when_it_is_measured(seed):
+    """An update by what comes beside says the same as all numbers together, also of what nothing told before."""
+    rng, law = np.random.default_rng(seed), law_of("gaussian")
+    tables = [a_table(rng) for _ in range(12)]
+    history, _ = a_history(rng, tables, law)
+    looked, told = 0, 0
+    for number in range(13, 19):
+        operator, axes, where, queries = a_table(rng)
+        other = tables[number % 12] if number % 3 == 0 else a_table(rng)  # measured again, or anew
+        also = []
+        for place, (each, sides, rows, inside) in enumerate([(operator, axes, where, queries), other][number % 2 :]):
+            planned = Planned(Measurement(each, sides, rows), Fraction(5), 0, None)
+            also.append(item_of(planned, (number, place), np.round(rng.normal(0, 9, (1, len(inside)))), law))
+        part = ProductTerm(axes, where, operator, 1.0, np.arange(0))
+        supposed, before = history.by_rows(part, COUNT, also), history.by_rows(part, COUNT)
+        if supposed is None or before is None:
+            continue
+        assert isinstance(supposed._rows, RowsBeside)
+        expected, known_before = supposed.variances(), np.isfinite(before.variances())
+        for item in also:
+            history.add(item)
+        after = history.by_rows(part, COUNT)
+        assert not isinstance(after._rows, RowsBeside)
+        known = np.isfinite(after.variances())
+        np.testing.assert_array_equal(np.isfinite(expected), known)
+        np.testing.assert_allclose(expected[known], after.variances()[known], rtol=1e-9)
+        rows = np.flatnonzero(known)[:9]
+        weights = [
+            {each.measurement.key: one.weights(rows)[:, at] for each, at in one.sources()} for one in (supposed, after)
+        ]
+        assert weights[0].keys() == weights[1].keys()
+        for key, found in weights[0].items():
+            np.testing.assert_allclose(found, weights[1][key], atol=1e-7)
+        looked, told = looked + 1, told + int(known.sum() > known_before.sum())
+    assert looked > 3
+    assert told > 0
+
+
+def test_counts_that_are_measured_together_deliver_what_all_numbers_say():
+    """Of a question's own counts the covariances tell it, also where only some of them are measured."""
+    rng, law = np.random.default_rng(0), law_of("gaussian")
+    history, _ = a_history(rng, [a_table(rng) for _ in range(12)], law)
+    looked = 0
+    for _ in range(12):
+        operator, axes, where, queries = a_table(rng)
+        found = known_in(asked(operator, axes, where), history, ())
+        if not isinstance(found, InClosedForm) or not found.joint or not found.whole or len(axes) != 1:
+            continue
+        some = rng.random(axes[0].size) < 0.7
+        some[0] = True
+        chosen = Predicate.box(
+            DOMAIN,
+            {axes[0].attribute: np.isin(np.arange(DOMAIN[axes[0].attribute].size), np.array(axes[0].levels)[some])},
+        )
+        planned = Planned(Measurement(operator, axes, where & chosen), Fraction(5), 0, None)
+        item = item_of(planned, (13, 0), np.zeros((1, len(queries))), law)
+        wanted = known_in(asked(operator, axes, where), history, [item]).variances
+        delivered = _measured_beside(found.jointly(), some, 1 / item.variance)
+        np.testing.assert_allclose(delivered, wanted, rtol=1e-8)
+        looked += 1
+    assert looked > 1
 
 
 def session_of(domain, rows):

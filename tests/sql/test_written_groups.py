@@ -49,6 +49,7 @@ KNOWN = {
     "AS g, COUNT(*) AS n FROM trial GROUP BY g",
     "letters of both cases and none": "SELECT CASE WHEN bmi > 25 THEN 'a' WHEN bmi > 20 THEN 'A' ELSE '' END AS g, "
     "COUNT(*) AS n FROM trial GROUP BY g",
+    "levels of a column": "SELECT CASE WHEN age > 40 THEN smoker END AS g, COUNT(*) AS n FROM trial GROUP BY g",
     "truth values": "SELECT CASE WHEN smoker = 'yes' THEN TRUE WHEN smoker = 'no' THEN FALSE END AS g, COUNT(*) AS n "
     "FROM trial GROUP BY g",
 }
@@ -72,7 +73,7 @@ def test_each_group_is_that_of_duckdb_without_a_delta(trial, name, monkeypatch):
 
 def _rows(frame, keys):
     plain = [[None if pd.isna(row[key]) else row[key] for key in keys] for _, row in frame.iterrows()]
-    return sorted((tuple(map(repr, key)), int(n)) for key, n in zip(plain, frame["n"], strict=True) if n)
+    return sorted((tuple(map(repr, key)), round(n)) for key, n in zip(plain, frame["n"], strict=True) if round(n))
 
 
 def test_a_group_without_rows_is_there_as_noise(trial):
@@ -87,7 +88,7 @@ def test_a_group_without_rows_is_there_as_noise(trial):
 
 @pytest.mark.parametrize(
     "result",
-    ["smoker", "bmi", "1.5", "sex || 'x'", "UPPER('a')"],
+    ["bmi", "1.5", "sex || 'x'", "UPPER('a')"],
 )
 def test_what_is_not_written_out_is_not_known(trial, result):
     with dpn.Session(dpn.Budget(epsilon=10.0), ":memory:") as session:

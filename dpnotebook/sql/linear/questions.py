@@ -5,7 +5,8 @@ itself. It is `SELECT [columns,] aggregates FROM table [WHERE condition] [GROUP 
 
 * aggregates COUNT(*), COUNT(column), SUM(column), AVG(column), MEDIAN(column) and percentiles; sums and averages clamp
   to the declared bounds; COUNTIF, FILTER and sums or counts of a CASE that is 1 or nothing are of fewer rows;
-* conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list.
+* conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list; keys that
+  are worked out from them as in `dpnotebook.sql.linear.written_keys`.
 
 Every declared level is in the answer, also where no row has it.
 """
@@ -28,6 +29,7 @@ from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.query.question import Measure, Question, bounded_value, narrowed
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
+from dpnotebook.sql.linear.written_keys import GroupedLevels, grouped_levels, in_groups
 from dpnotebook.sql.ownership.catalog import match_name
 from dpnotebook.sql.ownership.date_spans import truncation
 from dpnotebook.sql.parse.calls import Call, call_of
@@ -41,7 +43,10 @@ from dpnotebook.sql.statement import Statement
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
 QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE")
-REWRITTEN = frozenset({*CONDITIONS, *QUANTILES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"})
+BRANCHES = ("IF", "IIF", "IFNULL", "NVL")
+REWRITTEN = frozenset(
+    {*CONDITIONS, *QUANTILES, *BRANCHES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"}
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ def linear_question(
     select = statement.selects[0].tree
     try:
         table = tables[statement.table]
-        question = _question(select, table, scope_of(surface.text, table))
+        question = _question(select, table, scope_of(surface.text, table), statement)
     except NotLinear:
         return None
     spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
@@ -105,7 +110,7 @@ def _times(node: exp.Expr) -> exp.Column | None:
     return found[0] if found is not None and isinstance(found[0], exp.Column) else None
 
 
-def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Question:
+def _question(select: exp.Select, table: TableSchema, scope: LinearScope, statement: Statement) -> Question:
     source = select.args.get("from_") or select.args.get("from")
     if any(value and name.rstrip("_") not in PARTS for name, value in select.args.items()) or source is None:
         raise NotLinear
@@ -114,20 +119,26 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Que
     where = table.within(predicate(select.args.get("where"), scope))
     keys: list[str | None] = []
     aggregates = []
-    for item in select.expressions:
+    worked_out: list[tuple[exp.Expr, GroupedLevels]] = []
+    for place, item in enumerate(select.expressions):
         node, alias = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
         if isinstance(node, exp.Column):
             keys.append(_whole_column(node, scope))
         elif alias and truncation(node) is not None:
             keys.append(_spans(node, scope))
+        elif place < len(statement.selects[0].keys):
+            worked_out.append((bare(node), grouped_levels(node, statement.selects[0].keys[place], scope)))
+            keys += worked_out[-1][1].columns
         else:
             aggregates.append(_aggregate(node, alias, scope))
             keys.append(None)
-    grouped = _keys(select, keys, scope)
+    grouped = _keys(select, keys, scope, worked_out)
     rows = _rows(where, aggregates)
     if rows is not None:
-        return narrowed(Question(table.name, tuple(part.measure for part in aggregates), grouped, rows))
-    return narrowed(_of_different_rows(Question(table.name, (), grouped, where), aggregates))
+        question = Question(table.name, tuple(part.measure for part in aggregates), grouped, rows)
+    else:
+        question = _of_different_rows(Question(table.name, (), grouped, where), aggregates)
+    return narrowed(in_groups(question, [key for _, key in worked_out], statement.text) if worked_out else question)
 
 
 def scope_of(text: Text, table: TableSchema) -> LinearScope:
@@ -215,11 +226,14 @@ def _is_number(node: exp.Expr | None, written: str) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and node.this == written
 
 
-def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) -> tuple[str, ...]:
-    """Return the keys: those that are selected, in their order, then the rest."""
+def _keys(
+    select: exp.Select, selected: list[str | None], scope: LinearScope, worked_out: list[tuple[exp.Expr, GroupedLevels]]
+) -> tuple[str, ...]:
+    """Return the keys: those that are selected, in their order, then the rest; of those worked out their columns."""
     group = select.args.get("group")
     called = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    given = [bare(item) for item in (group.expressions if group is not None else [])]
+    written = [node for node, _ in worked_out]
+    given = [bare(item) for item in (group.expressions if group is not None else []) if bare(item) not in written]
     # GROUP BY month, which is what the list calls DATE_TRUNC('month', ...)
     given = [
         called[item.name]
@@ -228,9 +242,10 @@ def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) ->
         for item in given
     ]
     grouped = [_grouped(item, selected, scope) for item in given]
+    columns = [name for _, key in worked_out for name in key.columns]
     chosen = [name for name in selected if name is not None]
-    if not set(chosen) <= set(grouped):
-        raise NotLinear
+    if not set(chosen) <= {*grouped, *columns} or len({*grouped, *columns}) < len({*grouped}) + len(columns):
+        raise NotLinear  # what is selected is no key, or two keys are about one column
     return tuple(dict.fromkeys([*chosen, *grouped]))
 
 

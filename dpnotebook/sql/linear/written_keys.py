@@ -1,0 +1,225 @@
+"""Keys that a statement works out from declared columns: CASE, IF, COALESCE and conditions, level by level.
+
+Each of their values is a set of levels, so that counts by them are sums of counts by the columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpnotebook.domain import Boolean, Categories, Range
+from dpnotebook.errors import SQLError
+from dpnotebook.planner.to_linear import allowed_levels
+from dpnotebook.predicate import Predicate
+from dpnotebook.predicate.expression import Expression, Not
+from dpnotebook.query.question import Question
+from dpnotebook.query.written_keys import WrittenKey, WrittenKeys
+from dpnotebook.sql.linear.condition import OPERATORS, LinearScope, NotLinear, bare, condition, value
+from dpnotebook.sql.select import Key
+from dpnotebook.workload import Identity, Kron, Predicates, Workload
+
+Value = str | int | bool | None
+Groups = list[tuple[Value, Predicate]]
+
+MOST_CELLS = 10**6  # of groups times the cells that they are of
+MOST_LEVELS = 1_000  # of a column whose values are those of the key
+KINDS: Mapping[type, str] = {str: "text", int: "integer", bool: "boolean"}
+CONDITIONS = (exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, *OPERATORS)
+
+
+@dataclass(frozen=True)
+class GroupedLevels:
+    """A key, and which rows have each of its values.
+
+    Parameters
+    ----------
+    name
+        What it is called.
+    columns
+        The declared columns that it depends on, in the domain's order.
+    groups
+        Its values, and the rows that have them.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    groups: Groups
+
+    def within(self, where: Predicate) -> tuple[WrittenKey, NDArray[np.bool_]]:
+        """Return the key with those of its groups that some row of a condition can be in, and their cells.
+
+        Raises
+        ------
+        NotLinear
+            If these are too many to be listed.
+        """
+        domain = where.domain
+        levels = [np.asarray(allowed_levels(where, name, domain), dtype=np.intp) for name in self.columns]
+        cells = math.prod(domain[name].size for name in self.columns)
+        if cells * len(self.groups) > MOST_CELLS:
+            raise NotLinear
+        masks = [rows.dense(self.columns)[np.ix_(*levels)].ravel() for _, rows in self.groups]
+        kept = [place for place, mask in enumerate(masks) if mask.any()]
+        labels = tuple(self.groups[place][0] for place in kept)
+        return WrittenKey(self.name, self.columns, labels), np.array([masks[place] for place in kept])
+
+
+def grouped_levels(node: exp.Expr, key: Key, scope: LinearScope) -> GroupedLevels:
+    """Return which rows have each value of an expression that is grouped by.
+
+    Parameters
+    ----------
+    node
+        The expression.
+    key
+        What it is called, what it holds, and its values where these are known already, whose order is kept.
+    scope
+        What names mean.
+
+    Raises
+    ------
+    NotLinear
+        If its values are not told by declared levels.
+    """
+    try:
+        found = _groups(node, scope, Predicate.everything(scope.domain))
+    except SQLError:  # a level that was not declared: no row has that value, which is no mistake in a CASE
+        raise NotLinear from None
+    together: dict[tuple[type, Value], Predicate] = {}
+    for given, rows in found:
+        kind = type(given), given  # 1 is no TRUE
+        together[kind] = together[kind] | rows if kind in together else rows
+    kinds = {kind for kind, _ in together if kind is not type(None)}
+    if len(kinds) != 1 or KINDS.get(kind := kinds.pop()) != key.kind:
+        raise NotLinear
+    order: Sequence[Value] = [given for _, given in together] if key.levels is None else key.levels
+    values = [given for given in order if given is not None]
+    listed = [(kind, given) for given in values] + [(type(None), None)]
+    if any(type(given) is not kind for given in values) or not set(together) <= set(listed):
+        raise NotLinear
+    groups = [(one[1], together[one]) for one in listed if one in together]
+    columns = {name for _, rows in groups for name in rows.attributes}
+    if not columns:
+        raise NotLinear  # the same for all rows
+    return GroupedLevels(key.name, tuple(name for name in scope.domain.names if name in columns), groups)
+
+
+def in_groups(question: Question, keys: Sequence[GroupedLevels], statement: str) -> Question:
+    """Return a question about columns as one about groups of their levels.
+
+    Parameters
+    ----------
+    question
+        With the columns of all keys as its keys.
+    keys
+        Those keys that are worked out.
+    statement
+        Its text.
+
+    Raises
+    ------
+    NotLinear
+        If a key of several columns stands beside others, or two columns of the answer had one name.
+    """
+    found = [key.within(question.where) for key in keys]
+    columns = [name for key, _ in found for name in key.columns]
+    plain = [name for name in question.keys if name not in columns]
+    names = [*(key.name for key, _ in found), *plain, *(measure.name for measure in question.measures)]
+    joint = len(columns) > len(found)
+    if len({name.casefold() for name in names}) < len(names) or (joint and len(columns) < len(question.keys)):
+        raise NotLinear
+    if joint and len(found) > 1:
+        raise NotLinear
+    masks = {key.columns[0]: mask for key, mask in found}
+    workload = Predicates(found[0][1]).simplest() if joint else _workload(question, masks)
+    measures = tuple(replace(measure, workload=workload) for measure in question.measures)
+    return replace(question, measures=measures, written=WrittenKeys(statement, tuple(key for key, _ in found)))
+
+
+def _workload(question: Question, masks: Mapping[str, NDArray[np.bool_]]) -> Workload | None:
+    """Return the groups of all keys, given those that are worked out of a column; None where each is a level."""
+    domain = question.where.domain
+    factors: list[Workload] = []
+    for name in sorted(question.keys, key=domain.names.index):
+        levels = len(allowed_levels(question.where, name, domain))
+        factors.append(Predicates(masks[name]).simplest() if name in masks else Identity(levels))
+    if all(isinstance(factor, Identity) for factor in factors):
+        return None
+    return factors[0] if len(factors) == 1 else Kron(*factors)
+
+
+def _groups(node: exp.Expr, scope: LinearScope, rows: Predicate) -> Groups:
+    """Return the values that an expression has among some rows, and which of them have each; a value may come twice."""
+    node = bare(node)
+    if rows.is_empty:
+        return []
+    if isinstance(node, exp.Case | exp.If):
+        return _branches(node, scope, rows)
+    if isinstance(node, exp.Coalesce):
+        return _first_known([node.this, *node.expressions], scope, rows)
+    if isinstance(node, exp.Column):
+        return _levels(scope.column(node), rows)
+    if isinstance(node, CONDITIONS):
+        return _truth(condition(node, scope), rows)
+    found = value(node)
+    if found is not None and not isinstance(found, str | int | bool):
+        raise NotLinear
+    return [(found, rows)]
+
+
+def _branches(node: exp.Case | exp.If, scope: LinearScope, rows: Predicate) -> Groups:
+    if isinstance(node, exp.If):
+        branches, other = [node], node.args.get("false")
+    else:
+        branches, other = node.args["ifs"], node.args.get("default")
+    found: Groups = []
+    for branch in branches:
+        holds = exp.EQ(this=node.this.copy(), expression=branch.this.copy()) if _compares(node) else branch.this
+        meant = Predicate.of(condition(holds, scope), scope.domain, nulls="sql")
+        found += _groups(branch.args["true"], scope, rows & meant)
+        rows &= ~meant  # where it is false or NULL
+    return found + ([(None, rows)] if other is None else _groups(other, scope, rows))
+
+
+def _compares(node: exp.Case | exp.If) -> bool:
+    """Whether it is CASE x WHEN value ...: of an IF the condition stands there."""
+    return isinstance(node, exp.Case) and node.this is not None
+
+
+def _first_known(given: Sequence[exp.Expr], scope: LinearScope, rows: Predicate) -> Groups:
+    found: Groups = []
+    for one in given:
+        left = rows & ~rows
+        for label, part in _groups(one, scope, rows):
+            if label is None:
+                left |= part
+            else:
+                found.append((label, part))
+        rows = left
+    return [*found, (None, rows)]
+
+
+def _levels(name: str, rows: Predicate) -> Groups:
+    """Return the values of a column as they are declared, where each level is one value."""
+    domain = rows.domain
+    attribute = domain[name]
+    told = isinstance(attribute, Categories | Boolean | Range) and attribute.other_index is None
+    if not told or attribute.size > MOST_LEVELS:
+        raise NotLinear
+    every = np.eye(attribute.size, dtype=bool)
+    found: Groups = []
+    for level, mask in enumerate(every):
+        label = None if level == attribute.null_index else attribute.labels[level]
+        found.append((label, rows & Predicate.box(domain, {name: mask})))
+    return found
+
+
+def _truth(expression: Expression, rows: Predicate) -> Groups:
+    holds, fails = (Predicate.of(one, rows.domain, nulls="sql") for one in (expression, Not(expression)))
+    return [(False, rows & fails), (True, rows & holds), (None, rows & ~holds & ~fails)]

@@ -1,0 +1,64 @@
+"""What a question would be answered with beside a few more numbers is what a block of all of them says."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.domain import Domain
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import item_of
+from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of, variances_beside_all
+from dpnotebook.planner.plan import Planned
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import law_of
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Measure, Question
+from dpnotebook.workload import Identity, Total
+
+LEVELS = 300
+DOMAIN = Domain({"x": dpn.Range(0, LEVELS - 1), "y": ["a", "b"]})
+LAW = law_of("gaussian")
+
+
+def a_range(rng):
+    low, high = np.sort(rng.integers(0, LEVELS, 2))
+    return Predicate.parse(f"x >= {low} and x <= {high}", DOMAIN)
+
+
+def measured(rng, number, where, *, every=False, place=0):
+    """Return a count of a range, or of each of its levels, with noise."""
+    axes = (Axis("x", where.levels_of("x")),) if every else ()
+    operator = Identity(axes[0].size) if every else Total(1)
+    planned = Planned(Measurement(operator, axes, where), Fraction(int(rng.integers(3, 20))), 0, None)
+    return item_of(planned, (number, place), np.round(rng.normal(0, 9, (1, operator.shape[0]))), LAW)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_is_what_a_block_of_everything_says(seed):
+    rng = np.random.default_rng(seed)
+    history, ranges = History(DOMAIN, LAW.name), [a_range(rng) for _ in range(240)]
+    for number, where in enumerate(ranges, 1):
+        history.add(measured(rng, number, where))
+    looked, found_out = 0, 0
+    for trial in range(30):
+        # asked before or never; measured alone, by level, or with another one, which may have been measured before
+        where = ranges[trial] if trial % 3 == 0 else a_range(rng)
+        small = Predicate.parse(f"x >= {trial} and x <= {trial + 20}", DOMAIN)
+        also = [measured(rng, 0, small, every=True) if trial % 4 == 0 else measured(rng, 0, where)]
+        if trial % 2:
+            other = ranges[-trial] if trial % 5 == 0 else a_range(rng)
+            also.append(measured(rng, 0, other, place=1))
+        question = Question("t", (Measure("count"),), (), where)
+        asked = asked_of(question, history)
+        assert isinstance(asked, OverAtoms)
+        quick = variances_beside_all(asked, question, history, also)
+        assert quick is not None
+        wanted = asked_of(question, history, also).certain().variances
+        np.testing.assert_array_equal(np.isfinite(quick), np.isfinite(wanted))
+        if np.isfinite(wanted).all():
+            np.testing.assert_allclose(quick, wanted, rtol=1e-8)
+            looked, found_out = looked + 1, found_out + int(np.isinf(asked.variances).any())
+    assert looked > 15
+    assert found_out > 5
