@@ -191,7 +191,10 @@ class LinearAnswers:
 
     def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
-        value = self.strategy.answers(noisy[0]) * self.units
+        return self.with_errors(self.strategy.answers(noisy[0]) * self.units, law, scale, confidence)
+
+    def with_errors(self, value: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
+        """Return answers with the standard errors and intervals that noise of this scale gives them."""
         std_error = self.std_errors(law, scale)
         if self.direct:  # the very numbers that were drawn: the same on every computer
             width = half_widths(self.units[:1, None], scale, law.name, confidence)[0]

@@ -37,8 +37,8 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
     also = Supposed(item_of(item, (0, place), None, law) for place, item in enumerate(option.items))
 
     def own() -> Estimates | None:
-        measured = ((item, one) for item, one in zip(option.items, also, strict=True) if item.strategy is not None)
-        return next((linear.estimate(one.noisy, law, item.scale, confidence) for item, one in measured), None)
+        scale = next((item.scale for item in option.items if item.strategy is not None), None)
+        return None if scale is None else linear.with_errors(np.zeros(linear.factors.size), law, scale, confidence)
 
     said = float(option.std_errors.max(initial=0.0)), option.half_width
     weighted = accuracy.error if accuracy.by_part else None
