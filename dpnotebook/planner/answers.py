@@ -40,6 +40,7 @@ COARSE = 8  # scale of noise below which single steps decide which answer reache
 FINE = Fraction(2**12)  # scale of noise at which they are compared otherwise
 NEARLY = 0.99  # of the widest interval at that scale, from which on others are looked at too
 BELOW = 1 - 1e-9  # of a scale that an error leads to, so that floating point does not pass the error again
+WELL_BELOW = 1 - 1e-5  # of one that did pass it, by what working out a quantile is off
 ENOUGH_WIDER = 1.001  # times the scale of noise: less is not worth another look
 WIDENED = 3  # times at most
 LEAST_STEP = 1 - 1e-6  # by which a scale is lowered at least, so that lowering ends
@@ -175,19 +176,25 @@ class LinearAnswers:
             # Sums of few coarse steps can reach a little further than any continuous law of their variance.
             while (reach := self.expected(law, scale, accuracy.confidence).half_width) > accuracy.error:
                 scale = _positive_scale(float(scale) * min(accuracy.error / reach * BELOW, LEAST_STEP))
-            # And sums of many fine steps do not reach as far.
+            # And sums of many fine steps do not reach as far. A quantile that is worked out is off by a millionth, so
+            # that the next scale is looked for from the one that was tried last, whether it was good or not.
+            tried = scale
             for _ in range(WIDENED):
-                wider = _positive_scale(float(scale) * (accuracy.error / reach if reach > 0 else 1.0) * BELOW)
+                below = BELOW if reach <= accuracy.error else WELL_BELOW
+                wider = _positive_scale(float(tried) * (accuracy.error / reach if reach > 0 else 1.0) * below)
                 if law.stable or wider < scale * ENOUGH_WIDER:
                     break
-                reach = self.expected(law, wider, accuracy.confidence).half_width
+                tried, reach = wider, self.expected(law, wider, accuracy.confidence).half_width
                 if reach <= accuracy.error:
                     scale = wider
         return scale
 
     def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
-        value = self.strategy.answers(noisy[0]) * self.units
+        return self.with_errors(self.strategy.answers(noisy[0]) * self.units, law, scale, confidence)
+
+    def with_errors(self, value: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
+        """Return answers with the standard errors and intervals that noise of this scale gives them."""
         std_error = self.std_errors(law, scale)
         if self.direct:  # the very numbers that were drawn: the same on every computer
             width = half_widths(self.units[:1, None], scale, law.name, confidence)[0]

@@ -415,14 +415,17 @@ class _Asked:
         """Return the queries inside a box of rows over the histogram of a source; inside of all its rows for None."""
         places = [self.names.index(axis.attribute) if axis.attribute in self.names else -1 for axis in source.axes]
         parts: list[Workload] = []
+        known: dict[tuple[str, int | None], Workload | None] = {}  # many parts ask the same of an attribute
         for term in self.terms:
             asked = [place for place in places if place in term.axes]
             if asked != sorted(asked):  # rows would be in another order
                 return None
-            factors = []
+            own, factors = dict(zip(term.axes, map(id, term.factors), strict=True)), []
             for axis, place in zip(source.axes, places, strict=True):
-                mask = None if box is None else box.get(axis.attribute)
-                factor = self._factor(axis, place, term, mask)
+                key = axis.attribute, own.get(place)
+                if key not in known:
+                    known[key] = self._factor(axis, place, term, None if box is None else box.get(axis.attribute))
+                factor = known[key]
                 if factor is None:
                     return None
                 factors.append(factor)

@@ -212,11 +212,21 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 def _from_all(
     history: History, asked: marginal_measurement.LinearTarget, confidence: float, also: Sequence[Item]
 ) -> Estimates:
-    """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing."""
+    """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing.
+
+    Of what was recorded they are kept: a plan foretells what a free answer shows.
+    """
+    latest = history.latest_answers
+    if not also and latest is not None and latest[0] is asked and latest[1] == confidence:
+        kept: Estimates = latest[2]
+        return kept
     values, variances = asked.estimates()
     std_errors = np.sqrt(variances) * asked.step
     widths = widths_of(history, asked, std_errors, confidence, also)
-    return written(values * asked.step, std_errors, widths)
+    found = written(values * asked.step, std_errors, widths)
+    if not also:
+        history.latest_answers = asked, confidence, found
+    return found
 
 
 def _answer_by_answer(

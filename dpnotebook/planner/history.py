@@ -150,6 +150,7 @@ class History:
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
         self._rows: dict[tuple[Summand, tuple[str, ...]], tuple[MeasuredRows, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
+        self.latest_answers: tuple[object, float, Any] | None = None  # what was told, at which confidence, the answers
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
         self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
         self._closed_beside: dict[Summand, tuple[Telling, int, ClosedForm]] = {}

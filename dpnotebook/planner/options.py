@@ -15,6 +15,7 @@ from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers
 from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import exact_half_width, exact_half_widths
+from dpnotebook.planner.delivery import delivered
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.least_squares_state import LeastSquaresState
@@ -36,6 +37,10 @@ from dpnotebook.workload.terms import row_weights
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
 FINER = 0.9  # by which noise is thought less fine each time, at least
+MOST_WIDENED = 3  # proposals with more noise than bounds allow, that are looked at
+WELL_USED = 0.99  # of the error that is allowed, from which on wider noise is not looked for
+AIMED = 0.9985  # of it, by what is proposed next
+LEAST_USED = 0.3  # of it that is given back at once
 NEARLY = 4.0  # times the variance that is needed, up to which the exact law of the noise is looked at
 
 
@@ -247,17 +252,75 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         return _at_most(problem, accuracy) if asked.told else alone
     if accuracy.by_part:
         return _within(problem, accuracy) if asked.told else alone
-    least = asked.least_scale
+    least, widening = asked.least_scale, _Widening(problem)
     for _ in range(ATTEMPTS):
         target = marginal_measurement.target_of(accuracy, asked.step, problem.law, least, asked.reach)
         if target <= 0:  # finer than combinations of whole numbers can promise
             break
-        option = _with_variance(problem, accuracy, target)
-        if accuracy.error is None or option.half_width <= accuracy.error * marginal_measurement.SLACK:
-            return option
-        # Coarse noise that is added up can reach further, for its variance, than noise as fine as was thought of.
-        least = min(least * FINER, *(float(item.scale) for item in option.items))
+        option = _with_variance(problem, accuracy, min(target * float(widening.times), marginal_measurement.ENOUGH))
+        if accuracy.error is not None:
+            used = option.half_width / accuracy.error
+        else:
+            assert accuracy.variance is not None
+            used = float(option.std_errors.max(initial=0.0)) / math.sqrt(accuracy.variance)
+        if widening.done(option, used):
+            break
+        if widening.best is None:
+            # Coarse noise that is added up can reach further, for its variance, than noise as fine as was thought of.
+            least = min(least * FINER, *(float(item.scale) for item in option.items))
+    if widening.best is not None:
+        return widening.best
     return _finished(problem, replace(alone, own=True), None, accuracy) if asked.told else alone
+
+
+class _Widening:
+    """The search for the widest noise that keeps what was asked for.
+
+    Bounds by which measurements are proposed reach farther than what is delivered. What that leaves is given back to
+    the next proposal, and half of it taken again where that goes too far.
+
+    Parameters
+    ----------
+    problem
+        The question and what is known.
+    """
+
+    def __init__(self, problem: PlanningProblem) -> None:
+        self.problem = problem
+        self.times: float | Floats = 1.0  # the variance that bounds allow
+        self.best: Option | None = None
+        self._good: float | Floats = 1.0
+        self._tries = 0
+
+    def done(self, option: Option, used: float | Floats) -> bool:
+        """Take a way into account; return whether no cheaper one is to be looked for.
+
+        Parameters
+        ----------
+        option
+            The way found with the variance that bounds allow times `times`.
+        used
+            The share of the allowed error that its answers have: of all, or of the part of each answer.
+        """
+        most = float(np.max(used, initial=0.0))
+        fits = most <= marginal_measurement.SLACK
+        if self.best is None and not fits:
+            return False
+        cheaper = self.best is None or self.problem.price(option.items) < self.problem.price(self.best.items)
+        if fits and cheaper:
+            self.best = option
+        self._tries += 1
+        if option.widths is None or not option.items or option.bought or self._tries > MOST_WIDENED:
+            return True
+        if fits:
+            if most >= WELL_USED or not cheaper:
+                return True
+            self._good = self.times
+        # What is a little too wide is taken back by as much; what is more so, half of the way.
+        least = LEAST_USED if fits else 1.0
+        there = self.times * (AIMED / np.maximum(used, least)) ** 2
+        self.times = there if fits else np.maximum(there, np.sqrt(self._good * self.times))
+        return False
 
 
 def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
@@ -276,7 +339,7 @@ def _within(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     asked, least = problem.asked, problem.asked.least_scale
     assert accuracy.error is not None
     errors = accuracy.error / _weights(problem.question)
-    option = problem.alone
+    widening = _Widening(problem)
     for _ in range(ATTEMPTS):
         targets = np.zeros(errors.size)
         for error in np.unique(errors):
@@ -286,15 +349,29 @@ def _within(problem: PlanningProblem, accuracy: Accuracy) -> Option:
             )
         if (targets <= 0).any():
             break
-        if (free := _known_within(problem, accuracy, targets, errors)) is not None:
+        if widening.best is None and (free := _known_within(problem, accuracy, targets, errors)) is not None:
             return free
-        option = _beside(problem, accuracy, targets)
+        option = _beside(problem, accuracy, np.minimum(targets * widening.times, marginal_measurement.ENOUGH))
         scale = min([asked.least_scale, *(float(item.scale) for item in option.items)])
-        reach = problem.law.farthest(option.std_errors, accuracy.confidence, asked.step * asked.reach, scale)
-        if option.own or (reach <= errors * marginal_measurement.SLACK).all():
+        reach = option.widths
+        if reach is None:
+            reach = problem.law.farthest(option.std_errors, accuracy.confidence, asked.step * asked.reach, scale)
+        if option.own and option.widths is None:
             return option
-        least = min(least * FINER, scale)  # coarse noise that is added up can reach further, for its variance
-    return _finished(problem, replace(problem.alone, own=True), None, accuracy)
+        used = reach / errors
+        if widening.done(option, _largest_by(errors, used)):
+            break
+        if widening.best is None:
+            least = min(least * FINER, scale)  # coarse noise that is added up can reach further, for its variance
+    return widening.best or _finished(problem, replace(problem.alone, own=True), None, accuracy)
+
+
+def _largest_by(kinds: Floats, numbers: Floats) -> Floats:
+    """Return for each number the largest of those of its kind."""
+    _, place = np.unique(kinds, return_inverse=True)
+    most = np.zeros(place.max(initial=-1) + 1)
+    np.maximum.at(most, place, numbers)
+    return np.asarray(most[place])
 
 
 def _known_within(
@@ -562,6 +639,11 @@ def _finished(problem: PlanningProblem, option: Option, variances: Floats | None
         if not (option.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
             half_width = min((not option.own and half_width) or math.inf, reach)
             std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
+    widths = None
+    if problem.buying and not problem.law.stable:  # Gaussian noise reaches as far as its variance says
+        shown = delivered(problem, replace(option, std_errors=std_errors, half_width=half_width), accuracy)
+        if shown is not None:
+            std_errors, half_width, widths = shown
     reused = asked.sources()
     words = partial(
         described,
@@ -574,4 +656,5 @@ def _finished(problem: PlanningProblem, option: Option, variances: Floats | None
         accuracy.confidence,
         option.bought,
     )
-    return replace(option, std_errors=std_errors, half_width=half_width, reused=reused, words=words, combined=True)
+    told = replace(option, std_errors=std_errors, half_width=half_width, widths=widths)
+    return replace(told, reused=reused, words=words, combined=True)

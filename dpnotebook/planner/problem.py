@@ -105,6 +105,8 @@ class Option:
         How wrong each measure will be, where there are several.
     sizes
         Of groups of means the least and the most rows, where releases tell how many each has.
+    widths
+        Half-widths of the intervals of all answers, where they were worked out as they will be shown.
     """
 
     items: tuple[Planned, ...]
@@ -122,6 +124,7 @@ class Option:
     forecast: PurchaseForecast | None = None
     expected: tuple[Expected, ...] = ()
     sizes: tuple[float, float] | None = None
+    widths: Floats | None = None
 
 
 @dataclass(frozen=True)

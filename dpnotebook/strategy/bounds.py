@@ -44,6 +44,9 @@ def svd_bound(workload: Workload) -> float:
         return parts[0].weight ** 2 * math.prod(_factor_bound(factor) for factor in parts[0].factors)  # Theorem 5
     if workload.shape[1] <= EIGEN_CELLS:
         return gram_bound(workload.gram().astype(float))
+    if found is not None:  # the bound of a total is 1
+        each = (part.weight**2 * math.prod(_factor_bound(factor) for factor in part.factors) for part in found[1])
+        return max(float(sum(each)), subset_bound(workload))
     apart = float(sum(part.weight**2 * svd_bound(part.product) for part in parts))
     return max(apart, subset_bound(workload))
 

@@ -9,6 +9,7 @@ Source: HDMM, section 8 (Theorem 11 and Definition 22).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,7 @@ FINER = 1.1  # by which the scale of the integers grows until they are close
 ROUNDS = 4  # of choosing operators, each with the shares of the one before
 SETTLED = 1e-3  # relative gain of a round of operators below which they are kept
 PRICES = (0.25, 1.0, 4.0)  # of an attribute's total, in terms of what it is worth at the moment
+ALIKE = 0.1  # relative difference of weights up to which attributes are as good as asked alike
 STARTS = (0.0, 1 / 3)  # powers of the losses that the first shares are proportional to
 LEAST_START = 1e-3  # of a random share, so that no needed subset begins with nothing
 ASKED = 1e-15  # of the largest loss: what is asked less of is asked by rounding
@@ -167,12 +169,17 @@ def _with_operators(
     axes = [i for i, kinds in enumerate(found.kinds) if not all(symmetric_form(kind) for kind in kinds)]
     for round_ in range(ROUNDS if axes else 0):
         before, given = shares.error, list(measured)
+        in_vain: dict[int, list[list[tuple[Workload, float]]]] = defaultdict(list)  # by the cells of an attribute
         for axis in axes:
             union, price = _prices(found, measured, shares, axis)
             union = [(weight, kind) for weight, kind in union if weight > 0]
             if not union or price <= 0:
                 continue
             n = found.sizes[axis]
+            asked = [(kind, weight / price) for weight, kind in union]
+            if any(_nearly(asked, other) for other in in_vain[n]):
+                continue  # another attribute like this one found nothing better
+            better = False
             for factor in PRICES if round_ == 0 else (1.0,):
                 report(None, f"marginals: operator of attribute {axis + 1}")
                 trial = list(measured)
@@ -183,9 +190,13 @@ def _with_operators(
                 problem, _ = _problem(found, trial)
                 settled = problem.settle(shares.subsets, shares.shares)
                 if settled.error < shares.error:
-                    measured, shares = trial, settled
+                    measured, shares, better = trial, settled, True
+            if not better:
+                in_vain[n].append(asked)
         if all(one is other for one, other in zip(measured, given, strict=True)):
             break  # these were searched for already
+        if len(found.subsets) > QUICK and shares.error > before * (1 - SETTLED):
+            break  # nor is there more to be found for others that are hardly better
         if len(found.subsets) <= SEARCHED:
             problem, _ = _problem(found, measured)
             again = search(problem, shares, report)  # of many, a search from the beginning takes seconds for nothing
@@ -194,6 +205,12 @@ def _with_operators(
         if shares.error > before * (1 - SETTLED):
             break
     return measured, shares
+
+
+def _nearly(one: Sequence[tuple[Workload, float]], other: Sequence[tuple[Workload, float]]) -> bool:
+    """Return whether two attributes are asked the same, with nearly the same weights."""
+    same = [kind for kind, _ in one] == [kind for kind, _ in other]
+    return same and all(abs(a - b) <= ALIKE * b for (_, a), (_, b) in zip(one, other, strict=True))
 
 
 def _measured(found: Lattice, axis: int, operator: Workload) -> Measured:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,10 @@ TRIALS = (0.1, 0.4, 0.7, 1.0, 1.3)  # share of a union, in terms of the shares o
 BARS = (0.9999, 1.003, 1.01, 1.03)  # ratios of errors up to which moves are made together
 PROMISING = 1.05  # ratio up to which they are tried at all
 VERIFIED = 40  # and how many
-TOGETHER = 2**15  # moves that are worked out at a time
+MANY = 200  # needed subsets, of more of which moves are not worked out anew for all that is measured
+NEARBY = 200  # of the most promising moves, whose subsets are looked at next
+TOGETHER = 2**17  # moves that are worked out at a time
+KEPT = 2_000  # needed subsets up to which it is kept which of them are within a measured one
 LOST = 1e-9  # of what is told of a subset: less than that is nothing
 
 
@@ -97,9 +101,25 @@ class Problem:
         """Return which measured subset contains which needed one, sparse, shape (needed, subsets)."""
         from scipy.sparse import csc_array
 
-        column, row = pairs_within(subsets, self.needed)
-        ends = np.concatenate(([0], np.cumsum(np.bincount(column, minlength=len(subsets)))))
+        rows = self._rows_within(subsets)
+        ends = np.cumsum([0, *map(len, rows)])
+        row = np.concatenate((*rows, np.zeros(0, dtype=np.int64)))
         return csc_array((np.ones(row.size), row, ends), shape=(len(self.needed), len(subsets)))
+
+    def _rows_within(self, subsets: Rows) -> list[Integers]:
+        """Return the places of the needed subsets within each: a search asks for the same again and again."""
+        keys: list[Any] = [tuple(words) for words in as_words(subsets).tolist()]
+        known = self._known if len(self.needed) <= KEPT else {}
+        new = [place for place, key in enumerate(keys) if key not in known]
+        if new:
+            column, row = pairs_within(subsets[new], self.needed)
+            ends = np.cumsum(np.bincount(column, minlength=len(new)))
+            known.update(zip((keys[place] for place in new), np.split(row, ends[:-1]), strict=True))
+        return [known[key] for key in keys]
+
+    @cached_property
+    def _known(self) -> dict[Any, Integers]:
+        return {}
 
     def inside(self, subsets: Rows) -> Rows:
         """Return which needed subsets are within which of the given ones, shape (needed, subsets)."""
@@ -136,12 +156,14 @@ def search(problem: Problem, start: SubsetShares, report: Progress = silent) -> 
     """Return subsets and shares that no single move improves by more than a little.
 
     The error of a move is known only after all shares have settled anew, so many moves that look like gains are made
-    together, and those that look promising are tried one by one.
+    together, and those that look promising are tried one by one. Of many subsets moves take longest: those of all are
+    worked out where those that looked promising before lead no further.
     """
     current = start
+    among: Integers | None = None
     while True:
         report(None, f"marginals: {len(current.subsets):,} subsets, error {current.error:.6g}")
-        moves = _moves(problem, current)
+        moves = _moves(problem, current, among)
         found = current
         for bar in BARS:
             chosen = _apart(moves, np.flatnonzero((moves.ratio < bar) & (moves.first >= 0)))
@@ -149,9 +171,22 @@ def search(problem: Problem, start: SubsetShares, report: Progress = silent) -> 
                 found = min(found, _changed(problem, current, moves, chosen), key=lambda one: one.error)
         if found is current:
             found = _one_by_one(problem, current, moves)
-        if not found.error < current.error * (1 - GAIN):
+        if found.error < current.error * (1 - GAIN):
+            among = _nearby(moves, current, found) if len(problem.needed) > MANY else None
+            current = found
+        elif among is None:
             return current
-        current = found
+        else:
+            among = None
+
+
+def _nearby(moves: Moves, current: SubsetShares, found: SubsetShares) -> Integers:
+    """Return which of the subsets found are new, or were to be replaced by the most promising moves."""
+    keys = [tuple(words) for words in as_words(current.subsets).tolist()]
+    promising = np.unique((moves.first[:NEARBY], moves.second[:NEARBY]))
+    known = set(keys).difference(keys[place] for place in promising[promising >= 0].tolist())
+    now = [tuple(words) for words in as_words(found.subsets).tolist()]
+    return np.array([place for place, key in enumerate(now) if key not in known], dtype=np.int64)
 
 
 def _apart(moves: Moves, promising: Integers, most: int = sys.maxsize) -> list[int]:
@@ -203,15 +238,15 @@ def _distinct(subsets: Rows) -> tuple[Integers, Integers]:
     return first, place.reshape(-1)
 
 
-def _moves(problem: Problem, current: SubsetShares) -> Moves:
-    """Return the moves from here that look promising, worked out some thousands at a time."""
+def _moves(problem: Problem, current: SubsetShares, among: Integers | None = None) -> Moves:
+    """Return the moves from here that look promising, worked out some thousands at a time; of some subsets only."""
     subsets, shares = current.subsets, current.shares
     each = problem.inside(subsets) * (problem.told(subsets) * shares**2)
     q = each.sum(axis=1)
     parts = problem.losses / q
     error, needed = parts.sum(), as_words(problem.needed)
     found = []
-    for new, base, mine, other in _changes(subsets):
+    for new, base, mine, other in _changes(subsets, np.arange(len(subsets)) if among is None else among):
         # Only what is within a changed subset changes: entries (move, needed), sparse.
         replaced = np.where((mine >= 0)[:, None], subsets[mine], False)
         move, row = pairs_within(new | replaced, problem.needed)
@@ -224,14 +259,14 @@ def _moves(problem: Problem, current: SubsetShares) -> Moves:
         freed = np.where(mine >= 0, sum_, 0.0)
         best = np.full(len(new), np.inf)
         share = np.zeros(len(new))
+        reached, losses, least = reach * sum_[move] ** 2, problem.losses[row], LOST * q[row]
         for trial in TRIALS:
-            t = trial * sum_
-            after = rest + reach * t[move] ** 2
-            with np.errstate(divide="ignore"):
-                lost = np.where(after > LOST * q[row], problem.losses[row] / after, np.inf)
-            ratio = (1 - freed + t) ** 2 * (error - gone + np.bincount(move, weights=lost, minlength=len(new))) / error
+            after = rest + reached * trial**2
+            lost = np.divide(losses, after, out=np.full(after.size, np.inf), where=after > least)
+            left = error - gone + np.bincount(move, weights=lost, minlength=len(new))
+            ratio = (1 - freed + trial * sum_) ** 2 * left / error
             better = ratio < best
-            best[better], share[better] = ratio[better], t[better]
+            best[better], share[better] = ratio[better], trial * sum_[better]
         kept = np.flatnonzero(best < PROMISING)
         found.append((best[kept], mine[kept], other[kept], share[kept], new[kept]))
     ratio, first, second, share, new = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -239,7 +274,7 @@ def _moves(problem: Problem, current: SubsetShares) -> Moves:
     return Moves(ratio[order], first[order], second[order], share[order], new[order])
 
 
-def _changes(subsets: Rows) -> Iterator[tuple[Rows, Integers, Integers, Integers]]:
+def _changes(subsets: Rows, among: Integers) -> Iterator[tuple[Rows, Integers, Integers, Integers]]:
     """Yield what could be measured instead: new subsets, whose share each begins with, and the one or two it replaces.
 
     The union with another, in place of both; one attribute more or less, in place of it or beside it.
@@ -247,12 +282,14 @@ def _changes(subsets: Rows) -> Iterator[tuple[Rows, Integers, Integers, Integers
     count, d = subsets.shape
     sizes = subsets.sum(axis=1)
     step = max(1, TOGETHER // (count + 2 * d))
-    for start in range(0, count, step):
-        some = np.arange(start, min(start + step, count))
+    later = np.full(count, -1)  # a pair of two of them is yielded once
+    later[among] = among
+    for start in range(0, len(among), step):
+        some = among[start : start + step]
         shared = subsets[some].astype(np.int32) @ subsets.T.astype(np.int32)
         joined = sizes[some][:, None] + sizes[None, :] - shared
         near = joined <= np.maximum(sizes[some][:, None], sizes[None, :]) + 1
-        a, b = np.nonzero(near & (some[:, None] < np.arange(count)[None, :]))
+        a, b = np.nonzero(near & (some[:, None] != np.arange(count)) & ((later < 0) | (some[:, None] < later)))
         a = some[a]
         each, axis = np.repeat(some, d), np.tile(np.arange(d), len(some))
         flipped = subsets[each]

@@ -18,6 +18,7 @@ import dpnotebook as dpn
 
 DETERMINED = 1e-6  # of a query's length that may be left over by rounding
 CLOSE = 1e-4  # relative, of variances: shown ones have some ten digits
+OVERSTATED = 0.02  # of a variance, that a card may say more than is shown
 SAME = 1e-7  # up to which a variance is that of the best estimate, which is then the only one
 ROUNDED = 0.02  # standard errors by which a value that is shown is rounded
 REFUSALS = (dpn.BudgetExceeded, dpn.DomainError, dpn.AccuracyError, dpn.WorkloadError)
@@ -393,7 +394,7 @@ class Check:
             if (error > planned * (1 + CLOSE)).any():
                 raise self.broken(asked, f"planned {planned.max()}, shown {error.max()}")
             over = float(planned.max() ** 2 / error.max() ** 2)
-            if plan.combined and over > 1 + CLOSE:
+            if plan.combined and over > 1 + OVERSTATED:
                 found.overstated.append(f"{over:.3f}: {asked.text}, {self.world!r}")
             if self.world.dense:
                 self.against_all(asked, plan, queries, value, error)
