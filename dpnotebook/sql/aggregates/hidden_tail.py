@@ -25,7 +25,7 @@ SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of t
 RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
-LOUD = 40  # in standard deviations of noise, the same: so many tell how it falls
+LOUD = (40, 20, 10)  # in standard deviations of noise, the same: so many tell how it falls; fewer where no law fits
 FEWEST = 100  # units, the same, where there is little noise: others may be farther out
 ROUGH = 0.1  # of a count: by so much no law is meant to fit
 MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
@@ -117,18 +117,17 @@ def hidden_tail(
     -------
     Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
-    behind = np.cumsum(noisy[first:end][::-1])[::-1]
-    enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), max(LOUD * scale, FEWEST)))
-    start = first + (int(enough[-1]) if enough.size else 0)
-    while start > first and edges[end] <= edges[start]:  # no whole number is between these
-        start -= 1
-    width = float(edges[end] - edges[start]) or 1.0
-    masses = _masses((edges[start:] - edges[start]) / width)
-    counts = noisy[start:]
-    variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
-    precisions = (masses**2 / variances).sum(axis=1)
-    amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
-    misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
+    for loud in LOUD:
+        start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
+        width = float(edges[end] - edges[start]) or 1.0
+        masses = _masses((edges[start:] - edges[start]) / width)
+        counts = noisy[start:]
+        variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
+        precisions = (masses**2 / variances).sum(axis=1)
+        amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
+        misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
+        if misfits.min() <= counts.size:  # some law is off by no more than noise
+            break
     rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     weights = np.exp(likely - likely.max())
@@ -146,6 +145,16 @@ def hidden_tail(
     if beside and may.size and end > first:
         may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
     return likely, average, may
+
+
+def _start(noisy: Floats, edges: Floats, first: int, end: int, units: float) -> int:
+    """Return the bin where a tail starts: so many units are found from it on, or a part of all of them."""
+    behind = np.cumsum(noisy[first:end][::-1])[::-1]
+    enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), units))
+    start = first + (int(enough[-1]) if enough.size else 0)
+    while start > first and edges[end] <= edges[start]:  # no whole number is between these
+        start -= 1
+    return start
 
 
 def _beside(noisy: Floats, scale: float, edges: Floats, end: int) -> float:
