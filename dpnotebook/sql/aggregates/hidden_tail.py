@@ -34,7 +34,7 @@ SELDOM = 0.02  # of what may be there, what is expected beside the usual: with n
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
 
 
-BESIDE_MOST = ("about", "answer")  # parts of what is told beside the most
+BESIDE_MOST = ("about", "answer", "apart", "looked")  # parts of what is told beside the most
 
 
 class Taken(NamedTuple):
@@ -45,14 +45,20 @@ class Taken(NamedTuple):
     about
         What is expected; NaN where only the most is known, as in records of before both were told.
     most
-        What it may be; NaN where nothing is known.
+        What it may be, if numbers thin out as laws of tails do; NaN where nothing is known.
     answer
         About how large the answer is that it is taken from, of all rows; NaN where that is not known.
+    apart
+        What it may be if some lie apart from the others, no more than noise hides; NaN where that is not known.
+    looked
+        How far from 0 these were looked for; NaN likewise.
     """
 
     about: float = math.nan
     most: float = math.nan
     answer: float = math.nan
+    apart: float = math.nan
+    looked: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -66,8 +72,15 @@ class Taken(NamedTuple):
 
     def of_root(self) -> Taken:
         """Return what is taken from the root of the answer."""
-        about, most = (math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in self[:2])
-        return Taken(about, most, math.sqrt(self.answer))
+        about, most, apart = (
+            math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in (self.about, self.most, self.apart)
+        )
+        return Taken(about, most, math.sqrt(self.answer), apart, self.looked)
+
+
+def parts_of(part: str) -> tuple[str, ...]:
+    """Return under which names `taken_to_json` writes a part of a record."""
+    return (part, *(f"{part}_{beside}" for beside in BESIDE_MOST))
 
 
 def taken_to_json(part: str, taken: Mapping[int, Taken]) -> dict[str, dict[str, float]]:
@@ -111,13 +124,13 @@ def hidden_tail(
         How much of the weight the laws have that say no more than the one to choose bounds by.
     beside
         Whether the first bin behind may hold what noise allows there, and each other one an eighth of the one before,
-        whatever the laws say.
+        whatever the laws say. These bins are narrow where units are found, so that the law of many of them is told.
 
     Returns
     -------
     Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
-    for loud in LOUD:
+    for loud in LOUD[:1] if beside else LOUD:
         start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
         width = float(edges[end] - edges[start]) or 1.0
         masses = _masses((edges[start:] - edges[start]) / width)
