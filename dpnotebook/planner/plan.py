@@ -170,6 +170,9 @@ class PlannedMeasure:
         Whether those are of values at their bounds, so that values well inside them make it less than both.
     hint
         What to write for it to be known beforehand, where neither it nor `between` is; empty where nothing is to say.
+    reach
+        How far declared values reach, and in words what that is, where `between` is in proportion to how far the values
+        of rows do, which is found from the data; None where it is not.
     """
 
     name: str
@@ -181,6 +184,7 @@ class PlannedMeasure:
     between: tuple[float, float] | None = None
     may_be_less: bool = False
     hint: str = ""
+    reach: tuple[float, str] | None = None
 
 
 def _none() -> None:

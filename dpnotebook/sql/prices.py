@@ -184,6 +184,7 @@ def price(
                     _range(half_widths) if math.isnan(error.half_width) else None,
                     by_values,
                     _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
+                    _reach(aggregate) if inside else None,
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows))
@@ -231,6 +232,15 @@ def _what_to_say(aggregate: Aggregate) -> str:
     per = "row" if function_of(aggregate.kind).rowwise else "group"
     column = f"declare {shorten(aggregate.argument)} in domain=, or " if COLUMN.fullmatch(aggregate.argument) else ""
     return f"to know it before a first run, {column}write contribution_bounds_per_{per} => (lower, upper)"
+
+
+def _reach(aggregate: Aggregate) -> tuple[float, str] | None:
+    """Return how far the declared values of a sum or a mean reach, and what that is; None of what is not linear."""
+    function = function_of(aggregate.kind)
+    if aggregate.within is None or function.squares or not (function.adds or function.centres):
+        return None
+    low, high = map(float, aggregate.within)
+    return (max(-low, high), "that values reach from 0") if function.adds else (high - low, "that values lie apart")
 
 
 def _range(half_widths: Sequence[float]) -> tuple[float, float] | None:

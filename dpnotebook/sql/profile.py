@@ -57,7 +57,7 @@ MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
-CUT = ("cut_about", "cut", "cut_answer")  # in records, the parts of what bounds take from an answer
+CUT = ("cut_about", "cut", "cut_answer", "cut_apart", "cut_looked")  # in records, what bounds take from an answer
 NOT_KNOWN = Taken()  # what bounds take from an answer
 
 

@@ -88,7 +88,8 @@ class ValueHistogram:
         if function.centres or function.adds:
             of = "squares" if function.squares else "sums" if function.adds else "means"
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
-        found, cut = _bounds(self, of, aggregate.integer and not function.centres, steps)
+        whole = aggregate.integer and not function.centres
+        found, cut = _bounds(self, of, whole, steps, safe=aggregate.within is not None)
         if aggregate.within is None:
             return found, cut
         return self._inside(aggregate.within, found, cut, noise, of)
@@ -101,6 +102,8 @@ class ValueHistogram:
         What is declared holds all values: it takes nothing from an answer, and intervals are right by themselves.
         Quantiles, which are `of` no sums, are read off bins between bounds: what reaches as far as values may is finer.
         """
+        if found is not None and of is not None and not cut.known:  # noise hides the tails: as far as is looked at
+            found = Fraction(self.edges[0]), Fraction(self.edges[-1])
         low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
         if found is None or low >= high:
             return within, Taken(0.0, 0.0)
@@ -108,7 +111,7 @@ class ValueHistogram:
             return (low, high), cut
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
-        better = math.hypot(inside, cut.most) * CLOSER <= whole
+        better = math.hypot(inside, cut.most if cut.known else 0.0) * CLOSER <= whole
         return ((low, high), cut) if better else (within, Taken(0.0, 0.0))
 
     def to_json(self) -> dict[str, Any]:
@@ -129,7 +132,9 @@ class ValueHistogram:
 
 
 @lru_cache(maxsize=256)
-def _bounds(told: ValueHistogram, of: Answer | None, integer: bool, steps: int) -> tuple[Bounds | None, Taken]:
+def _bounds(
+    told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool
+) -> tuple[Bounds | None, Taken]:
     """Return `ValueHistogram.bounds` for an amount of noise, in steps of its logarithm."""
     if told.between is None:
         return None, Taken()
@@ -139,7 +144,7 @@ def _bounds(told: ValueHistogram, of: Answer | None, integer: bool, steps: int) 
         span = span if span is None or told.sure is None else _hull(span, told.sure)
         found = None if span is None else (span, Taken())
     else:
-        found = trimmed(counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure)
+        found = trimmed(counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure, safe)
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":
         low, high = min(low, Fraction(0)), max(high, Fraction(0))

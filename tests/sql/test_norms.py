@@ -101,6 +101,36 @@ def test_rare_events_are_clipped_to_whole_numbers_and_what_that_takes_is_told(sh
     assert np.mean(told > 0) > 0.7  # the most that is told is at least half of what it takes, where noise hides it
 
 
+def lumpy(kind, units, random):
+    """Return what units add up to, where values are few: a sum is mostly a multiple of the largest of them."""
+    rows = (
+        np.clip(np.round(random.lognormal(1.2, 0.8, units)), 1, 126)
+        if "more" in kind
+        else random.geometric(0.25, units)
+    )
+    unit = np.repeat(np.arange(units), rows.astype(int))
+    values = {"two": ([10.0, 1_000.0], [0.5, 0.5]), "prices": ([9.99, 19.99, 49.99, 199.0], [0.4, 0.3, 0.2, 0.1])}
+    numbers, shares = values[kind.split()[0]]
+    return np.bincount(unit, random.choice(numbers, unit.size, p=shares), minlength=units)[:, None]
+
+
+@pytest.mark.parametrize("kind", ["two", "prices", "two more", "prices more"])
+@pytest.mark.parametrize(("scale", "noise"), [(13.0, 4.5), (20.0, 17.0)], ids=["1", "0.3"])
+def test_what_few_values_add_up_to_is_clipped_nearly_as_in_hindsight(kind, scale, noise):
+    """Of 5,000 units at these epsilons. A law of their tail that must suit all of it suits no part: 2.8 and 2.3."""
+    random = np.random.default_rng(11)
+    entries = lumpy(kind, 5_000, random)
+    norms = np.linalg.norm(entries, axis=1)
+    tried = 2.0 ** np.arange(np.log2(np.median(norms)), np.log2(norms.max()) + 0.2, 1 / 8)
+    best = min(error(entries, norm, noise * math.sqrt(0.9)) for norm in tried)
+    exact, ratios = counted(norms), []
+    for _ in range(40):
+        norm, _ = norm_to_clip_at(exact + np.rint(random.normal(0, scale, exact.size)), scale, noise, 1)
+        ratios.append(error(entries, float(norm), noise) / best)
+    assert np.median(ratios) < 2
+    assert max(ratios) < 5
+
+
 def test_units_with_one_row_are_counted_whole_and_for_no_more_noise():
     counts = counted(np.ones(5_000))
     norm, lost = norm_to_clip_at(counts, 10.0, 3.0, 4, whole=True)

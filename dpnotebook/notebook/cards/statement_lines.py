@@ -91,8 +91,19 @@ def _error(part: PlannedMeasure) -> str:
         return f"±{formatting.error(part.half_width)} {part.unit}".rstrip()
     if part.between is None:
         return UNKNOWN
+    if part.reach is not None:
+        each = _each(part.reach[0])
+        ends = dict.fromkeys(formatting.error(end * each / part.reach[0]) for end in part.between)
+        return (
+            f"{' to '.join(f'±{end}' for end in ends)} {part.unit}".rstrip() + f" for each {each:,.6g} {part.reach[1]}"
+        )
     low, high = map(formatting.error, part.between)
     return (f"up to ±{high} {part.unit}" if part.may_be_less else f"±{low} to ±{high} {part.unit}").rstrip()
+
+
+def _each(reach: float) -> float:
+    """Return a power of ten, a hundredth to a tenth of how far declared values reach."""
+    return float(10.0 ** (math.ceil(math.log10(reach)) - 2))
 
 
 def _goes_by_rows(part: PlannedMeasure) -> bool:
@@ -108,7 +119,10 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
         found = [part.hint, said]
         return f"· {'; '.join(filter(None, found))}" if any(found) else ""
     depends = f"· the least if one unit has 1 row, the most if it has {MANY_ROWS}, {MORE_ROWS}"
-    if part.may_be_less and not _goes_by_rows(part):
+    if part.reach is not None:
+        most = f"between which values they lie is found at the first run: at most ±{formatting.error(part.between[1])}"
+        depends = f"{depends}; {most}" if _goes_by_rows(part) else f"· {most}"
+    elif part.may_be_less and not _goes_by_rows(part):
         depends = "if values lie anywhere in what is declared; less where they lie closer together"
     elif part.may_be_less:
         low = formatting.error(part.between[0])

@@ -205,12 +205,15 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most = map(_three_digits, taken[:2])
+    about, most, apart = map(_three_digits, (taken.about, taken.most, taken.apart))
+    more = ""
+    if taken.apart > taken.most:
+        more = f" ({apart} if noise hides some that are far from the others, up to {_three_digits(taken.looked)})"
     if taken.hidden:
-        return f"noise hides how much that takes from a {whole}, at most about {most}"
+        return f"noise hides how much that takes from a {whole}, at most about {most}{more}"
     if math.isnan(taken.about) or about == most:
-        return f"that takes about {most} from a {whole}, at most, beside the noise"
-    return f"that takes about {about} from a {whole}, at most about {most}, beside the noise"
+        return f"that takes about {most} from a {whole}, at most{more}, beside the noise"
+    return f"that takes about {about} from a {whole}, at most about {most}{more}, beside the noise"
 
 
 def _three_digits(number: float) -> str:

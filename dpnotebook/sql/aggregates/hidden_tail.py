@@ -25,7 +25,7 @@ SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of t
 RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
-LOUD = 40  # in standard deviations of noise, the same: so many tell how it falls
+LOUD = (40, 20, 10)  # in standard deviations of noise, the same: so many tell how it falls; fewer where no law fits
 FEWEST = 100  # units, the same, where there is little noise: others may be farther out
 ROUGH = 0.1  # of a count: by so much no law is meant to fit
 MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
@@ -34,7 +34,7 @@ SELDOM = 0.02  # of what may be there, what is expected beside the usual: with n
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
 
 
-BESIDE_MOST = ("about", "answer")  # parts of what is told beside the most
+BESIDE_MOST = ("about", "answer", "apart", "looked")  # parts of what is told beside the most
 
 
 class Taken(NamedTuple):
@@ -45,14 +45,20 @@ class Taken(NamedTuple):
     about
         What is expected; NaN where only the most is known, as in records of before both were told.
     most
-        What it may be; NaN where nothing is known.
+        What it may be, if numbers thin out as laws of tails do; NaN where nothing is known.
     answer
         About how large the answer is that it is taken from, of all rows; NaN where that is not known.
+    apart
+        What it may be if some lie apart from the others, no more than noise hides; NaN where that is not known.
+    looked
+        How far from 0 these were looked for; NaN likewise.
     """
 
     about: float = math.nan
     most: float = math.nan
     answer: float = math.nan
+    apart: float = math.nan
+    looked: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -66,8 +72,15 @@ class Taken(NamedTuple):
 
     def of_root(self) -> Taken:
         """Return what is taken from the root of the answer."""
-        about, most = (math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in self[:2])
-        return Taken(about, most, math.sqrt(self.answer))
+        about, most, apart = (
+            math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in (self.about, self.most, self.apart)
+        )
+        return Taken(about, most, math.sqrt(self.answer), apart, self.looked)
+
+
+def parts_of(part: str) -> tuple[str, ...]:
+    """Return under which names `taken_to_json` writes a part of a record."""
+    return (part, *(f"{part}_{beside}" for beside in BESIDE_MOST))
 
 
 def taken_to_json(part: str, taken: Mapping[int, Taken]) -> dict[str, dict[str, float]]:
@@ -111,24 +124,23 @@ def hidden_tail(
         How much of the weight the laws have that say no more than the one to choose bounds by.
     beside
         Whether the first bin behind may hold what noise allows there, and each other one an eighth of the one before,
-        whatever the laws say.
+        whatever the laws say. These bins are narrow where units are found, so that the law of many of them is told.
 
     Returns
     -------
     Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
-    behind = np.cumsum(noisy[first:end][::-1])[::-1]
-    enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), max(LOUD * scale, FEWEST)))
-    start = first + (int(enough[-1]) if enough.size else 0)
-    while start > first and edges[end] <= edges[start]:  # no whole number is between these
-        start -= 1
-    width = float(edges[end] - edges[start]) or 1.0
-    masses = _masses((edges[start:] - edges[start]) / width)
-    counts = noisy[start:]
-    variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
-    precisions = (masses**2 / variances).sum(axis=1)
-    amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
-    misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
+    for loud in LOUD[:1] if beside else LOUD:
+        start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
+        width = float(edges[end] - edges[start]) or 1.0
+        masses = _masses((edges[start:] - edges[start]) / width)
+        counts = noisy[start:]
+        variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
+        precisions = (masses**2 / variances).sum(axis=1)
+        amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
+        misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
+        if misfits.min() <= counts.size:  # some law is off by no more than noise
+            break
     rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     weights = np.exp(likely - likely.max())
@@ -146,6 +158,16 @@ def hidden_tail(
     if beside and may.size and end > first:
         may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
     return likely, average, may
+
+
+def _start(noisy: Floats, edges: Floats, first: int, end: int, units: float) -> int:
+    """Return the bin where a tail starts: so many units are found from it on, or a part of all of them."""
+    behind = np.cumsum(noisy[first:end][::-1])[::-1]
+    enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), units))
+    start = first + (int(enough[-1]) if enough.size else 0)
+    while start > first and edges[end] <= edges[start]:  # no whole number is between these
+        start -= 1
+    return start
 
 
 def _beside(noisy: Floats, scale: float, edges: Floats, end: int) -> float:

@@ -34,6 +34,7 @@ FINER = 4  # ends to choose from in a bin, in which values are taken to be sprea
 FILLED = 3.0  # standard deviations the second half of a run stands out by, for squares: wide bounds cost most there
 SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histogram: far ones make bounds too wide
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
+HIDES = 3.0  # standard deviations of noise that may hide values apart from the others
 LEFT = 0.005  # of all values, that may be beyond either end of what nearly all lie between
 USUAL = 0.5  # of the laws of a tail, the one that is expected
 USUAL_SQUARES = 0.2  # the same for squares, of which heavy tails would be nearly all: bounds are too wide seldom
@@ -122,6 +123,7 @@ def trimmed(
     of: Answer,
     tail_ratio: float = 1.0,
     sure: Bounds | None = None,
+    safe: bool = False,
 ) -> tuple[Bounds, Taken] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
@@ -141,11 +143,13 @@ def trimmed(
         How many times as wide Gaussian noise would be that is far out as often.
     sure
         What the bounds hold at least; None where these counts alone tell.
+    safe
+        Whether what they may take, in place of what is expected, is to be little beside the noise.
 
     Returns
     -------
-    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most; of a variance
-    also about how large it is between them.
+    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most, also if some
+    lie apart from the others; of a variance also about how large it is between them.
     """
     noisy, squares = np.asarray(counts, dtype=float), of == "squares"
     found = _found(noisy, scale * tail_ratio, min(noisy.size // 2, MOST_BINS), SEEN, FILLED if squares else None)
@@ -159,13 +163,17 @@ def trimmed(
     wide = (low < high) if sure is None else (low <= float(sure[0])) & (high >= float(sure[1]))
     low, high = low[wide], high[wide]
     error = noise / max(float(likely.sum()), 1.0) * reach(low, high, of)
-    best = int(np.argmin(_bias(likely, ends, low, high, squares) ** 2 + error**2))
+    feared = np.repeat(heavy / FINER, FINER) if safe else likely
+    best = int(np.argmin(_bias(feared, ends, low, high, squares) ** 2 + error**2))
     cut = float(_bias(average, ends, low[best : best + 1], high[best : best + 1], squares)[0])
     most = _most(heavy, scale, edges, found, float(low[best]), float(high[best]), squares)
     places = ((ends[1:] + ends[:-1]) / 2).clip(low[best], high[best])
     weights = likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
-    return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most, answer)
+    apart = max(_apart(noisy, scale, edges, float(low[best]), float(high[best]), squares), most)
+    looked = float(np.abs(edges[[0, -1]]).max())
+    between = Fraction(float(low[best])), Fraction(float(high[best]))
+    return between, Taken(min(cut, most), most, answer, apart, looked)
 
 
 def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
@@ -238,15 +246,31 @@ def _most(
     least, most = middles.copy(), middles.copy()
     least[inside], most[inside] = edges[:-1][inside], edges[1:][inside]
     less, more = np.maximum(low - least, 0.0), np.maximum(most - high, 0.0)
-    each = less + more
-    if squares:
-        middle = float(middles.clip(low, high) @ weights)
-        below = np.where(less > 0.0, (least - middle) ** 2 - (low - middle) ** 2, 0.0)
-        above = np.where(more > 0.0, (most - middle) ** 2 - (high - middle) ** 2, 0.0)
-        each = np.maximum(below + above, 0.0)
+    each = _of_each(least, most, low, high, float(middles.clip(low, high) @ weights) if squares else None)
     hidden = ALLOWED * scale / total * float(np.sqrt((each[inside] ** 2).sum()))
     taken = float(each @ weights) + hidden
     return taken + float((less + more) @ weights) ** 2 if squares else taken
+
+
+def _apart(noisy: Floats, scale: float, edges: Floats, low: float, high: float, squares: bool) -> float:
+    """Return what keeping values between bounds takes at most, by what noise may hide in all bins, near and far.
+
+    What the noisy counts say is off by noise alone, whose standard deviation is known.
+    """
+    middle = float((edges[1:] + edges[:-1]).clip(2 * low, 2 * high) @ np.maximum(noisy, 0.0)) / 2
+    total = max(float(noisy.sum()), 1.0)
+    each = _of_each(edges[:-1], edges[1:], low, high, middle / total if squares else None)
+    return max(float(each @ noisy) + HIDES * scale * float(np.sqrt((each**2).sum())), 0.0) / total
+
+
+def _of_each(least: Floats, most: Floats, low: float, high: float, middle: float | None) -> Floats:
+    """Return what a value loses that lies at the far end of a bin, or of its square about a middle, shape (bins,)."""
+    less, more = np.maximum(low - least, 0.0), np.maximum(most - high, 0.0)
+    if middle is None:
+        return np.asarray(less + more)
+    below = np.where(less > 0.0, (least - middle) ** 2 - (low - middle) ** 2, 0.0)
+    above = np.where(more > 0.0, (most - middle) ** 2 - (high - middle) ** 2, 0.0)
+    return np.asarray(np.maximum(below + above, 0.0))
 
 
 def _found(

@@ -22,6 +22,7 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
+from dpnotebook.sql.aggregates.hidden_tail import parts_of
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
@@ -149,7 +150,7 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
         for place, (numbers, one) in enumerate(zip(found.aggregates, found.asked, strict=True))
         if len(numbers) == 1 and measured.parts[numbers[0]].kind == one.kind
     }
-    for part in ("lost", "lost_about", "moved", "moved_about", "kept", "cut", "cut_about", "cut_answer"):
+    for part in (*parts_of("lost"), *parts_of("moved"), "kept", *parts_of("cut")):
         if of := told.get(part):
             kept = {str(place): of[i] for place, i in own.items() if i in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
