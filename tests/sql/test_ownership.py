@@ -112,6 +112,25 @@ SOUND = [
     "GROUP BY r, f",
     "SELECT COUNT(*) FROM (SELECT uid, DENSE_RANK() OVER (PARTITION BY uid) AS r, LAG(ok) OVER (PARTITION BY uid) AS o "
     "FROM (SELECT * FROM visits WHERE age > 2)) WHERE o AND r = 1",
+    "SELECT region, COUNT(*) FROM (SELECT uid, region FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY uid "
+    "ORDER BY day) = 1) GROUP BY region",
+    "SELECT AVG(cost) FROM (SELECT *, RANK() OVER (PARTITION BY uid ORDER BY day) AS k FROM visits WHERE age > 2 "
+    "QUALIFY k = 1 AND LAG(n) OVER (PARTITION BY uid) IS NULL)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT uid, region FROM visits QUALIFY 1 = ROW_NUMBER() OVER (PARTITION BY ok, "
+    "uid))",
+    "SELECT COUNT(*) FROM (SELECT v.uid FROM visits v JOIN users u USING (uid) QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+    "v.uid ORDER BY age DESC) = 2 OR age > 4)",
+    "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY n) AS k FROM visits) "
+    "WHERE k = 3 AND ok",
+    "SELECT AVG(n) FROM (SELECT uid, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid) AS k FROM visits) q "
+    "WHERE (1 = q.k))",
+    "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid) AS k FROM visits) q JOIN visits v "
+    "USING (uid) WHERE k = 1",
+    "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid, age) AS k FROM visits) WHERE k = 1",
+    "SELECT COUNT(*) FROM (SELECT *, RANK() OVER (PARTITION BY uid ORDER BY age) AS k FROM visits) WHERE k = 1 "
+    "OR k = 2",
+    "SELECT COUNT(*) FROM (SELECT uid, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid) AS k FROM visits) q, "
+    "regions) WHERE k = 1",
 ]
 AWKWARD = [
     "SELECT SUM(age / n), SUM(age * n), SUM(age + n), SUM(age - n), SUM(age % n), SUM(-age), SUM(ABS(n)) FROM visits",
@@ -249,6 +268,13 @@ ATTACKS = [
     "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (age PERCENT)",
     "SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1",
     "SELECT COUNT(*) FROM (SELECT uid, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY ROW_NUMBER() OVER (ORDER BY uid) = 1)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY uid) = 1 OR "
+    "RANK() OVER (PARTITION BY region ORDER BY age) = 1)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY COUNT(*) OVER (PARTITION BY region) > 3)",
+    "SELECT COUNT(*) FROM (SELECT uid, COUNT(*) FROM visits GROUP BY uid QUALIFY RANK() OVER (ORDER BY COUNT(*)) < 9)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY age > (SELECT AVG(age) FROM visits))",
+    "SELECT COUNT(*) FROM (SELECT age FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY age) = 1)",
     "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (ORDER BY uid, day) AS x FROM visits)",
     "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY region ORDER BY uid) AS x FROM visits)",
     "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY uid + 0 ORDER BY day) AS x FROM visits)",

@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth
+    kind, unit, origin, lost, element, rounded, growth, numbers
         As in `Column`.
     """
 
@@ -52,6 +52,7 @@ class Output:
     element: MaybeKind = None
     rounded: bool = False
     growth: int = 1
+    numbers: bool = False
 
 
 @dataclass(frozen=True)

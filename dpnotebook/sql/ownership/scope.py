@@ -80,6 +80,8 @@ class Column:
         Whether it holds numbers that are not exactly what is stored.
     growth
         How many times as long as those of a table its texts can be.
+    numbers
+        Whether it numbers the rows of each unit, from 1 on, in the query that it is from.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Column:
     element: MaybeKind = None
     rounded: bool = False
     growth: int = 1
+    numbers: bool = False
 
 
 @dataclass

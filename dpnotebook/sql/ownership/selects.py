@@ -21,7 +21,15 @@ from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, na
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
 from dpnotebook.sql.ownership.set_operations import set_operation
-from dpnotebook.sql.ownership.windows import refuse, refuse_windows
+from dpnotebook.sql.ownership.windows import (
+    KEPT,
+    first_of_unit,
+    is_first,
+    is_number_of_row,
+    only_kept,
+    refuse,
+    refuse_windows,
+)
 from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
@@ -65,6 +73,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     _check_windows(query, scope, aggregated, reader)
     outputs = _outputs(query, scope, environment, reader)
     aliases = _aliases(query, outputs)
+    kept = condition(query, "qualify", scope, environment, reader, aliases)
     if aggregated:
         check_grouped(outputs, group, query, reader.text)
         check_having(query, group, lambda written: resolve(written, scope, environment, reader, aliases), reader.text)
@@ -74,6 +83,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     having = condition(query, "having", scope, environment, reader, aliases)
     distinct = query.args.get("distinct")
     owned = source.owner is not None
+    source.single = source.single or first_of_unit(where, source)
     if distinct is not None:
         _check_distinct(query, distinct, source, outputs, reader)
     tail = [] if owned else _tail(query, scope, environment, aliases, reader)
@@ -88,10 +98,10 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     def build(wanted: Iterable[int]) -> exp.Expr:
         select = exp.Select()
         items = named_outputs(nodes, every if distinct is not None else wanted, scope.unit)
-        select.set("expressions", items)
-        if distinct is not None:
+        select.set("expressions", items if kept is None else [*items, exp.alias_(kept.copy(), KEPT)])
+        if distinct is not None and kept is None:
             select.set("distinct", exp.Distinct())
-        used = [*items, *(node for node in (where, having) if node is not None), *keys, *tail]
+        used = [*items, *(node for node in (where, having, kept) if node is not None), *keys, *tail]
         if source.joined:
             source.build(select, used)
         if where is not None:
@@ -103,9 +113,10 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
             select.set("having", exp.Having(this=having.copy()))
         for node in tail:
             select.set(node.key, node.copy())
-        return select
+        return select if kept is None else only_kept(select, reader.alias(), distinct is not None)
 
     single = source.single or (by_unit and not keys) or (distinct is not None and all(o.unit for o in outputs))
+    single = single or (kept is not None and is_first(kept, scope))
     return Rows(
         tuple(outputs),
         source.owner,
@@ -121,12 +132,18 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
 def _check_windows(query: exp.Select, scope: Scope, aggregated: bool, reader: ReaderProtocol) -> None:
     """Refuse windows but those over the rows of one unit, in the list of a query that shows rows."""
     kept = query.args.get("qualify")
-    if kept is not None:
-        refuse_windows(kept.this, scope, reader.text)
-        raise reader.text.error("for a condition on a window over rows put it into FROM, and write WHERE", kept.this)
-    listed = [node for item in query.expressions for node in item.find_all(exp.Window)]
+    parts = [*query.expressions, *([] if kept is None else [kept.this])]
+    listed = [node for item in parts for node in item.find_all(exp.Window)]
     if aggregated and listed:
         refuse(listed[0], scope, reader.text)
+    if kept is None:
+        return
+    if not listed:
+        raise reader.text.error("QUALIFY is a condition on a window; write this one as WHERE", kept.this)
+    refuse_windows(kept.this, scope, reader.text)
+    refuse_calls(
+        kept.this, "an aggregate cannot stand in QUALIFY here; aggregate in a query in FROM first", reader.text
+    )
 
 
 def _check_distinct(
@@ -171,7 +188,7 @@ def condition(
     reader: ReaderProtocol,
     aliases: Aliases | None = None,
 ) -> exp.Expr | None:
-    """Return WHERE or HAVING of a select, resolved; None without one."""
+    """Return WHERE, HAVING or QUALIFY of a select, resolved; None without one."""
     written = query.args.get(part)
     if written is None:
         return None
@@ -207,19 +224,24 @@ def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: 
     found: list[Output] = []
     for item in query.expressions:
         node = item.this if isinstance(item, exp.Alias) else item
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+        if _is_star(node):
             found += _star(node, scope, reader)
             continue
         resolved = resolve(node, scope, environment, reader)
         plain = bare(node)
         located = scope.find(plain, reader.text) if isinstance(plain, exp.Column) else None
         name = item.alias_or_name or words_of(node, reader.text)
+        numbers = is_number_of_row(resolved, scope)
         if located is not None:
             found.append(_passed(name, resolved, located[0], located[1] is scope))
         else:
             lost, growth = _lost(name, scope, reader), growth_of(resolved)
-            found.append(Output(name, resolved, kind_of(resolved), lost=lost, growth=growth))
+            found.append(Output(name, resolved, kind_of(resolved), lost=lost, growth=growth, numbers=numbers))
     return found
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
 def _star(node: exp.Expr, scope: Scope, reader: ReaderProtocol) -> list[Output]:
@@ -296,10 +318,15 @@ def _lost(name: str, scope: Scope, reader: ReaderProtocol) -> str | None:
 
 
 def _aliases(query: exp.Select, outputs: list[Output]) -> dict[str, Callable[[], exp.Expr]]:
-    if len(query.expressions) != len(outputs):
+    more = len(outputs) - len(query.expressions)  # columns of a star
+    stars = [place for place, item in enumerate(query.expressions) if _is_star(item)]
+    if len(stars) > 1 or (more and not stars):
+        return {}
+    listed = [*outputs[: stars[0] + 1], *outputs[stars[0] + more + 1 :]] if stars and more >= 0 else outputs
+    if len(listed) != len(query.expressions):
         return {}
     found: dict[str, Callable[[], exp.Expr]] = {}
-    for item, output in zip(query.expressions, outputs, strict=True):
+    for item, output in zip(query.expressions, listed, strict=True):
         if isinstance(item, exp.Alias):
             found.setdefault(item.alias.casefold(), output.node.copy)
     return found

@@ -165,6 +165,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             element=output.element,
             rounded=output.rounded,
             growth=output.growth,
+            numbers=output.numbers,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
