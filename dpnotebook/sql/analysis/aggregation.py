@@ -109,6 +109,7 @@ def private_aggregation(
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)
         keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
+    source.take_asked()
     told = _bounds_notes(aggregates, limits.contribution.kind == "l2")
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")

@@ -157,6 +157,12 @@ class From:
     public: tuple[str, ...] = ()
     groups: FromItem | None = None
 
+    def take_asked(self) -> None:
+        """Add what subqueries in expressions about its rows read."""
+        self.tables = tuple(dict.fromkeys([*self.tables, *self.scope.asked]))
+        self.public = tuple(dict.fromkeys([*self.public, *self.scope.asked_public]))
+        self.owner = self.owner and self.scope.owner
+
     def build(self, select: exp.Select, used: Iterable[exp.Expr]) -> None:
         """Write FROM and the joins into a select, with those columns of each source that are used."""
         needed: dict[str, set[int]] = {item.source.alias: set() for item in self.joined}

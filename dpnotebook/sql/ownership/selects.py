@@ -14,6 +14,7 @@ from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.catalog import bounded
+from dpnotebook.sql.ownership.correlated import refuse_in_groups
 from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
 from dpnotebook.sql.ownership.growth import growth_of
@@ -75,6 +76,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     aliases = _aliases(query, outputs)
     kept = condition(query, "qualify", scope, environment, reader, aliases)
     if aggregated:
+        refuse_in_groups(query, reader)
         check_grouped(outputs, group, query, reader.text)
         check_having(query, group, lambda written: resolve(written, scope, environment, reader, aliases), reader.text)
     if not outputs:
@@ -90,6 +92,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     if aggregated:
         roots = [*(output.node for output in outputs), *([having] if having is not None else []), *tail]
         _check_inner_calls(query, source, roots, reader)
+    source.take_asked()
     nodes = [total(output.node) for output in outputs]
     keys = [total(key) for key in group.keys]
     every = range(len(outputs))

@@ -56,6 +56,7 @@ def read_from(select: exp.Select, environment: Environment, outer: Scope | None,
         found = join(found, right, node, environment, reader)
     reader.groups_wanted = None
     found.scope.dropped = _units_dropped(found)
+    found.scope.owner = found.owner
     return found
 
 
