@@ -77,6 +77,11 @@ SOUND = [
     "SELECT AVG(n) FROM (SELECT uid, EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) AS n "
     "FROM visits v GROUP BY uid, e)",
     "SELECT EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) FROM visits v GROUP BY 1",
+    "SELECT d, COUNT(*) FROM (SELECT uid, ARG_MAX(region, day) AS d FROM visits GROUP BY uid) GROUP BY d",
+    "SELECT AVG(d) FROM (SELECT uid AS x, region, MIN_BY(cost, n) + COUNT(*) AS d FROM visits v WHERE age > 1 GROUP BY 1, region "
+    "HAVING MAX_BY(ok, v.day) OR MIN_BY(tags IS NULL, n))",
+    "SELECT AVG(d) FROM (SELECT uid, ARG_MIN(age, cost) AS d FROM (SELECT * FROM visits JOIN days USING (uid)) "
+    "GROUP BY uid)",
     # rows compared with others of their unit
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.day > v.day)",
     "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM users u WHERE v.uid = u.uid AND (u.income > v.cost "
@@ -317,6 +322,18 @@ ATTACKS = [
     "v.uid AND w.age > u.income)",
     "SELECT COUNT(*) FROM visits v WHERE age > (SELECT MAX(pop) FROM regions r WHERE EXISTS (SELECT 1 FROM visits w "
     "WHERE w.uid = r.uid AND w.age > r.pop))",
+    "SELECT ARG_MAX(cost, day) FROM visits",
+    "SELECT region, ARG_MAX(cost, day) FROM visits GROUP BY region",
+    "SELECT region, ARG_MAX(cost, day), COUNT(*) FROM visits GROUP BY region",
+    "SELECT uid, ARG_MAX(cost, day) FROM visits GROUP BY uid",
+    "SELECT AVG(c) FROM (SELECT region, ARG_MAX(cost, day) AS c FROM visits GROUP BY region)",
+    "SELECT AVG(c) FROM (SELECT MIN(uid) AS uid, region, MIN_BY(cost, day) AS c FROM visits GROUP BY region)",
+    "SELECT AVG(c) FROM (SELECT age AS uid, ARG_MAX(cost, day) AS c FROM visits GROUP BY 1)",
+    "SELECT COUNT(*) FROM visits WHERE ARG_MAX(cost, day) > 3",
+    "SELECT COUNT(*) FROM visits HAVING ARG_MAX(cost, day) > 3",
+    "SELECT region, COUNT(*) FROM visits GROUP BY region ORDER BY ARG_MAX(cost, day)",
+    "SELECT ARG_MAX(sex, age) FROM people",
+    "SELECT ARG_MAX(region, COUNT(*)) FROM visits GROUP BY region",
     "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY ROW_NUMBER() OVER (ORDER BY uid) = 1)",
     "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY uid) = 1 OR "
     "RANK() OVER (PARTITION BY region ORDER BY age) = 1)",

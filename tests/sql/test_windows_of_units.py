@@ -105,6 +105,27 @@ def test_qualify_goes_before_distinct_as_in_duckdb(session, visits):
     assert found == len(wanted)
 
 
+@pytest.mark.parametrize(("written", "ascending"), [("ARG_MIN", True), ("MAX_BY", False)])
+def test_the_ward_of_a_first_or_last_visit(session, visits, written, ascending):
+    gaps = visits.assign(ward=visits.ward.where(visits.cost % 7 > 0), came=visits.came.where(visits.cost % 5 > 0))
+    known = gaps.dropna().sort_values(["person", "came"], ascending=ascending)
+    known = known[~known.duplicated(["person", "came"], keep=False) | ~known.duplicated(["person"])]
+    wanted = known.groupby("person").head(1).ward.value_counts()
+    inside = "CASE WHEN cost % 7 > 0 THEN ward END, CASE WHEN cost % 5 > 0 THEN came END"
+    below = f"SELECT person, {written}({inside}) AS w, COUNT(*) AS k FROM visits GROUP BY person"
+    found = session.sql(f"SELECT w, COUNT(*) AS n FROM ({below}) WHERE w IS NOT NULL GROUP BY w", epsilon=100.0).run()
+    assert (found.frame.set_index("w").n - wanted).abs().max() <= 2  # visits at the same hour
+
+
+def test_the_largest_of_released_groups(session, visits):
+    by_ward = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    found = session.sql(
+        f"SELECT ARG_MAX(ward, n) AS most, MIN_BY(ward, n) AS least FROM ({by_ward})", epsilon=100.0
+    ).run()
+    wanted = visits.ward.value_counts()
+    assert found.frame.iloc[0].tolist() == [wanted.idxmax(), wanted.idxmin()]
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

@@ -41,7 +41,12 @@ from dpnotebook.sql.statement import Statement
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
 QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE")
-REWRITTEN = frozenset({*CONDITIONS, *QUANTILES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"})
+REWRITTEN = frozenset(
+    {
+        *(*CONDITIONS, *QUANTILES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
+        *("INTERVAL", "EXTRACT", "EPOCH", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"),
+    }
+)
 
 
 @dataclass(frozen=True)

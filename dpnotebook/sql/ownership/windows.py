@@ -14,6 +14,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import SCALARS
 from dpnotebook.sql.ownership.scope import Scope
+from dpnotebook.sql.parse.first_values import WRITTEN
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.queries import From
@@ -44,6 +45,10 @@ def refuse_windows(written: exp.Expr, scope: Scope, text: Text) -> None:
 def refuse(node: exp.Expr, scope: Scope, text: Text) -> None:
     """Raise SQLError for a window that is not over the rows of one unit, or not in a query that shows rows."""
     units = [column.name for column in scope.columns if column.unit]
+    if WRITTEN in node.meta:
+        by = f"GROUP BY {units[0]} in a query in FROM" if units else "a group for each unit in a query in FROM"
+        message = f"{node.meta[WRITTEN]} would show a row of somebody; over the rows of one unit it needs {by}"
+        raise text.error(message, "SELECT")
     own = f". In FROM, over the rows of each unit, it is PARTITION BY {units[0]}" if units else ""
     raise text.error(
         "windows are over groups that were released, as over rows one would tell of other units; write GROUP BY, and "
