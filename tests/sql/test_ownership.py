@@ -78,8 +78,8 @@ SOUND = [
     "FROM visits v GROUP BY uid, e)",
     "SELECT EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) FROM visits v GROUP BY 1",
     "SELECT d, COUNT(*) FROM (SELECT uid, ARG_MAX(region, day) AS d FROM visits GROUP BY uid) GROUP BY d",
-    "SELECT AVG(d) FROM (SELECT uid AS x, region, MIN_BY(cost, n) + COUNT(*) AS d FROM visits v WHERE age > 1 GROUP BY 1, region "
-    "HAVING MAX_BY(ok, v.day) OR MIN_BY(tags IS NULL, n))",
+    "SELECT AVG(d) FROM (SELECT uid AS x, region, MIN_BY(cost, n) + COUNT(*) AS d FROM visits v WHERE age > 1 GROUP BY "
+    "1, region HAVING MAX_BY(ok, v.day) OR MIN_BY(tags IS NULL, n))",
     "SELECT AVG(d) FROM (SELECT uid, ARG_MIN(age, cost) AS d FROM (SELECT * FROM visits JOIN days USING (uid)) "
     "GROUP BY uid)",
     # rows compared with others of their unit

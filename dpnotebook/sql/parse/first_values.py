@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.spellings import put
 
@@ -69,7 +69,8 @@ def _rewrite(select: exp.Select, found: list[exp.Expr], least: exp.Expr, text: T
         for column in made.find_all(exp.Column):
             column.set("this", exp.to_identifier(name, quoted=True))
         if node.parent is select:  # called as DuckDB calls it
-            made = exp.alias_(made, node.sql("duckdb").replace("ARG_M", "arg_m"), quoted=True)
+            name, arguments = node.sql(DIALECT).split("(", 1)
+            made = exp.alias_(made, f"{name.lower()}({arguments}", quoted=True)
         put(made, node)
     below = exp.Select(expressions=items)
     below.set(part, first)
