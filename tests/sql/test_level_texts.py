@@ -64,8 +64,8 @@ def test_long_texts_have_the_json_that_they_have_anyway():
         assert dumps(long) == json.dumps(long)
 
 
-def test_levels_that_are_equal_and_not_of_one_type_are_written_each_as_itself():
-    whole, parts = dpn.Categories([1, 2]), dpn.Categories([1.0, 2.0])
+def test_levels_in_sql_are_those_of_their_own_attribute():
     for _ in range(2):
-        assert rows_in_sql(whole) == "(1, 0), (2, 1)"
-        assert rows_in_sql(parts) == "(CAST('1.0' AS DOUBLE), 0), (CAST('2.0' AS DOUBLE), 1)"
+        assert rows_in_sql(dpn.Categories([1, 2])) == "(1, 0), (2, 1)"
+        assert rows_in_sql(dpn.Categories(["1", "it's"])) == "('1', 0), ('it''s', 1)"
+        assert rows_in_sql(dpn.Categories([2, 1.5], other="rest")) == "(2, 0), (CAST('1.5' AS DOUBLE), 1)"
