@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of
-from dpnotebook.errors import SQLError, shorten
+from dpnotebook.errors import SQLError
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.correlated import refuse_in_groups
-from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
+from dpnotebook.sql.ownership.expressions import bare, resolve, total
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
-from dpnotebook.sql.ownership.growth import growth_of
+from dpnotebook.sql.ownership.outputs import aliases_of, listed_outputs
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
-from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
 from dpnotebook.sql.ownership.set_operations import set_operation
 from dpnotebook.sql.ownership.windows import (
     KEPT,
     first_of_unit,
     is_first,
-    is_number_of_row,
     only_kept,
     refuse,
     refuse_windows,
@@ -72,8 +69,8 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         raise reader.text.error(ONE_SET, query.args["group"])
     aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
     _check_windows(query, scope, aggregated, reader)
-    outputs = _outputs(query, scope, environment, reader)
-    aliases = _aliases(query, outputs)
+    outputs = listed_outputs(query, scope, environment, reader)
+    aliases = aliases_of(query, outputs)
     kept = condition(query, "qualify", scope, environment, reader, aliases)
     if aggregated:
         refuse_in_groups(query, reader)
@@ -222,53 +219,6 @@ def _tail(
     return tail
 
 
-def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: ReaderProtocol) -> list[Output]:
-    """Return the columns that a select lists."""
-    found: list[Output] = []
-    for item in query.expressions:
-        node = item.this if isinstance(item, exp.Alias) else item
-        if _is_star(node):
-            found += _star(node, scope, reader)
-            continue
-        resolved = resolve(node, scope, environment, reader)
-        plain = bare(node)
-        located = scope.find(plain, reader.text) if isinstance(plain, exp.Column) else None
-        name = item.alias_or_name or words_of(node, reader.text)
-        numbers = is_number_of_row(resolved, scope)
-        if located is not None:
-            found.append(_passed(name, resolved, located[0], located[1] is scope))
-        else:
-            lost, growth = _lost(name, scope, reader), growth_of(resolved)
-            found.append(Output(name, resolved, kind_of(resolved), lost=lost, growth=growth, numbers=numbers))
-    return found
-
-
-def _is_star(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
-
-
-def _star(node: exp.Expr, scope: Scope, reader: ReaderProtocol) -> list[Output]:
-    star = node.this if isinstance(node, exp.Column) else node
-    qualifier = node.table.casefold() if isinstance(node, exp.Column) else None
-    if star.args.get("replace") or star.args.get("rename"):
-        raise reader.text.error("* with REPLACE or RENAME is not supported; list the columns", node)
-    columns = [
-        column for column in scope.columns if (column.shown if qualifier is None else column.qualifier == qualifier)
-    ]
-    if qualifier is not None and not columns:
-        raise reader.text.error(f"there is no table {shorten(node.table)} in this FROM", node)  # type: ignore[attr-defined]
-    excluded = [name.name for name in star.args.get("except_") or star.args.get("except") or []]
-    for name in excluded:
-        if not any(column.name.casefold() == name.casefold() for column in columns):
-            raise reader.text.error(f"there is no column {shorten(name)} to leave out", node)
-    folded = {name.casefold() for name in excluded}
-    return [
-        _passed(column.name, scope.value(column), column, True)
-        for column in columns
-        if column.name.casefold() not in folded
-    ]
-
-
 def drops(query: exp.Expr, rows: Rows, reader: ReaderProtocol) -> SQLError:
     """Return what to tell someone whose subquery drops the unit."""
     inner = query
@@ -293,43 +243,3 @@ def drops(query: exp.Expr, rows: Rows, reader: ReaderProtocol) -> SQLError:
 def _aggregation(query: exp.Select) -> exp.Expr:
     calls = calls_of(query)
     return calls[0] if calls else query.args.get("group") or query
-
-
-def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
-    """Return a column that is passed on as it is."""
-    return Output(
-        name,
-        resolved,
-        column.kind,
-        column.unit and own,
-        column.origin,
-        column.lost,
-        column.element,
-        column.rounded,
-        column.growth,
-    )
-
-
-def _lost(name: str, scope: Scope, reader: ReaderProtocol) -> str | None:
-    """Return the column with declared bounds whose name an expression takes."""
-    for column in scope.columns:
-        if column.name.casefold() == name.casefold():
-            found = column.lost if column.origin is None else bounded(column.origin, reader.relations)
-            if found is not None:
-                return found
-    return None
-
-
-def _aliases(query: exp.Select, outputs: list[Output]) -> dict[str, Callable[[], exp.Expr]]:
-    more = len(outputs) - len(query.expressions)  # columns of a star
-    stars = [place for place, item in enumerate(query.expressions) if _is_star(item)]
-    if len(stars) > 1 or (more and not stars):
-        return {}
-    listed = [*outputs[: stars[0] + 1], *outputs[stars[0] + more + 1 :]] if stars and more >= 0 else outputs
-    if len(listed) != len(query.expressions):
-        return {}
-    found: dict[str, Callable[[], exp.Expr]] = {}
-    for item, output in zip(query.expressions, listed, strict=True):
-        if isinstance(item, exp.Alias):
-            found.setdefault(item.alias.casefold(), output.node.copy)
-    return found

@@ -6,6 +6,8 @@ of a group. So it is as for windows: where groups are those of one unit its own 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT, Text
@@ -52,7 +54,7 @@ def _is_query(node: exp.Expr) -> bool:
     return isinstance(node, exp.Query)
 
 
-def _rewrite(select: exp.Select, found: list[exp.Expr], least: exp.Expr, text: Text) -> None:
+def _rewrite(select: exp.Select, found: Sequence[exp.Expr], least: exp.Expr, text: Text) -> None:
     part = "from_" if "from_" in select.args else "from"
     group, first = select.args.get("group"), select.args.get(part)
     if first is None or select.args.get("joins") or (group is not None and any(_sets(group))):
