@@ -219,8 +219,18 @@ def code(question: Question, accuracy: Accuracy) -> str:
     return code_as(question, accuracy.text)
 
 
-def code_as(question: Question, accuracy: str) -> str:
-    """Return the question as a line of Python, with an accuracy as it is written: `error=25`."""
+def code_as(question: Question, accuracy: str, counted: tuple[str, Sequence[str], Sequence[str]] | None = None) -> str:
+    """Return the question as a line of Python.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    accuracy
+        As it is written: `error=25`.
+    counted
+        The verb that asks for counts, its arguments before `where=` and behind it; None for that of their keys.
+    """
     if question.written is not None:
         return question.written.code(accuracy)
     name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
@@ -247,6 +257,9 @@ def code_as(question: Question, accuracy: str) -> str:
         elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
             call, arguments = ".answer(", [asked, f"on={keys!r}"]
+        elif counted is not None:
+            call, arguments = f".{counted[0]}(", [*counted[1]]
+            where += counted[2]
         elif measure.kind == "count" and len(keys) == 1:
             call, arguments = ".histogram(", [repr(keys[0])]
         elif measure.kind == "count" and len(keys) == 2:

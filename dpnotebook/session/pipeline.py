@@ -25,6 +25,7 @@ from dpnotebook.query.question import Question
 from dpnotebook.session.policy import Policy
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
+from dpnotebook.session.value_counts import SHOWN, ShownCounts
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Statement
@@ -113,7 +114,7 @@ class Pipeline:
         plan = self.plan(mechanism, query, moment)
         if plan.forbidden:
             raise self._forbidden(mechanism, plan, query)
-        record, paid = self._known(mechanism, plan, report), 0
+        record, paid = self._known(mechanism, plan, query, report), 0
         if record is None:
             report(0.1, "charging the ledger")
             # A step that was paid for before is measured once: what is planned of it holds at this version only.
@@ -281,7 +282,7 @@ class Pipeline:
             self.finish(mechanism, charge, report)
         return bool(waiting)
 
-    def _known(self, mechanism: Mechanism, plan: Plan, report: Progress) -> Record | None:
+    def _known(self, mechanism: Mechanism, plan: Plan, query: Query, report: Progress) -> Record | None:
         """Return the record of an answer that costs nothing; None where something has to be measured."""
         if plan.recorded is not None:
             for charge in self.ledger.pending(plan.table):
@@ -295,16 +296,18 @@ class Pipeline:
         details = mechanism.follows(plan)
         if details is None:
             raise LedgerError("another kernel changed just now what this follows from; run it again")
-        return self.ledger.note(plan.table, plan.question.key, self._told(mechanism, plan), details)
+        return self.ledger.note(plan.table, plan.question.key, self._told(mechanism, plan, query), details)
 
-    def _told(self, mechanism: Mechanism, plan: Plan) -> dict[str, Any]:
+    def _told(self, mechanism: Mechanism, plan: Plan, query: Query) -> dict[str, Any]:
         """Return what the ledger keeps of a plan, with the digest of the policy that allowed it."""
         told = mechanism.plan_json(plan)
+        if isinstance(query.shown, ShownCounts):
+            told = told | {SHOWN: query.shown.to_json()}
         return told if self.policy is None else told | {"policy": self.policy.digest}
 
     def _charge(self, mechanism: Mechanism, plan: Plan, query: Query, version: int | None) -> Charge:
         """Pay for a plan; a refusal says what would still fit."""
-        told = self._told(mechanism, plan)
+        told = self._told(mechanism, plan, query)
         try:
             return self.ledger.charge(
                 plan.table, plan.key, told, plan.cells, plan.refines, plan.threshold_delta, version

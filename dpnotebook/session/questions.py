@@ -45,6 +45,7 @@ from dpnotebook.session.released_span import ReleasedSpan, released_span
 from dpnotebook.session.room import check_room
 from dpnotebook.session.small_groups import without_small_groups
 from dpnotebook.session.tables import release_by_table, with_tables
+from dpnotebook.session.value_counts import SHOWN, ShownCounts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -295,7 +296,8 @@ class Questions:
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost: with the intervals that were asked for."""
         confidence, together = written_confidence(record.plan["accuracy"])
-        query = Query(session, self.asked_in(record), Accuracy(epsilon=1.0, confidence=confidence))
+        shown = ShownCounts.from_json(record.plan.get(SHOWN))
+        query = Query(session, self.asked_in(record), Accuracy(epsilon=1.0, confidence=confidence), shown=shown)
         return self.reveal(record, query.simultaneous() if together else query, paid=0)
 
 

@@ -76,6 +76,7 @@ from dpnotebook.session.running_count import RunningCount, running_count
 from dpnotebook.session.saving import Saving, alone, how, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.synthetic import SyntheticRows, synthesized
+from dpnotebook.session.value_counts import SHOWN, ShownCounts
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
@@ -968,7 +969,9 @@ class Session(ShowsCard):
         charge = self.ledger.charged(_release_number(number))
         asked = self._mechanism_of(charge).asked_in(charge)
         if not isinstance(asked, Statement):
-            return code_as(asked, str(charge.plan["accuracy"]))
+            shown = ShownCounts.from_json(charge.plan.get(SHOWN))
+            verb = None if shown is None else (shown.verb, *shown.arguments(asked.keys))
+            return code_as(asked, str(charge.plan["accuracy"]), verb)
         own = "epsilon" in asked.text.casefold()  # in its OPTIONS
         return asked.code("" if own else f"epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}")
 

@@ -6,7 +6,7 @@ Both are worked out from the noisy counts alone, so they cost what the histogram
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Normalize = bool | Literal["all", "index", "columns"]
 
+SHOWN = "shown"  # how a record says it in the ledger
 IN_NOISY_ORDER = "in the order of noisy counts: rows whose intervals overlap may belong in another one"
 NOT_REDRAWN = "shares are without intervals, as the answers are too many, or combined from too much, to be redrawn"
 
@@ -124,10 +125,48 @@ def shares(release: Release, of: Sequence[str] = ()) -> Release:
     )
 
 
-def as_value_counts(release: Release, *, normalize: bool, sort: bool) -> Release:
-    """Return a histogram as `value_counts` shows it; parameters as for the verb."""
-    shown = shares(release) if normalize else release
-    return most_frequent_first(shown) if sort else shown
+@dataclass(frozen=True)
+class ShownCounts:
+    """How a verb shows the counts that it asks for; the ledger keeps it, so that they are shown so again.
+
+    Parameters
+    ----------
+    verb
+        "value_counts" or "crosstab".
+    of
+        What shares are of, as for `shares`; None for counts.
+    sort
+        Whether the most frequent are first.
+    """
+
+    verb: str
+    of: tuple[str, ...] | None
+    sort: bool = False
+
+    def __call__(self, release: Release) -> Release:
+        """Return a release of counts as they are shown."""
+        shown = release if self.of is None else shares(release, self.of)
+        return most_frequent_first(shown) if self.sort else shown
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"verb": self.verb, "of": None if self.of is None else list(self.of), "sort": self.sort}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any] | None) -> ShownCounts | None:
+        """Return what `to_json` wrote; None where counts were asked by a verb that shows them as they are."""
+        if told is None:
+            return None
+        return cls(told["verb"], None if told["of"] is None else tuple(told["of"]), bool(told["sort"]))
+
+    def arguments(self, keys: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the arguments of the verb before and behind `where=`, as Python."""
+        if self.verb == "value_counts":
+            listed = [repr(keys[0] if len(keys) == 1 else [*keys])]
+            ways = [("normalize", True, self.of is not None), ("sort", False, not self.sort)]
+            return listed, [f"{name}={value}" for name, value, said in ways if said]
+        of: object = True if not self.of else "columns" if self.of[0] == keys[1] else "index"
+        return [repr(key) for key in keys], [f"normalize={of!r}"]
 
 
 def _shares(counts: Floats, groups: NDArray[np.intp]) -> Floats:

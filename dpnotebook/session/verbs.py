@@ -31,7 +31,7 @@ from dpnotebook.session.instead import instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.query import Query, SessionProtocol
-from dpnotebook.session.value_counts import Normalize, as_value_counts, shares, whole_of
+from dpnotebook.session.value_counts import Normalize, ShownCounts, whole_of
 from dpnotebook.sql.ownership.reader import ValueBounds
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
@@ -701,7 +701,7 @@ class Verbs(Grouped):
             objective=objective,
             fresh=fresh,
         )
-        return replace(query, shown=partial(as_value_counts, normalize=normalize, sort=sort))
+        return replace(query, shown=ShownCounts("value_counts", () if normalize else None, sort))
 
     def crosstab(
         self,
@@ -759,7 +759,7 @@ class Verbs(Grouped):
             simultaneous=simultaneous,
             fresh=fresh,
         )
-        return query if of is None else replace(query, shown=partial(shares, of=of))
+        return query if of is None else replace(query, shown=ShownCounts("crosstab", of))
 
     def answer(
         self,

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
+from dpnotebook.dialect.attributes import literal
+
+if TYPE_CHECKING:
+    from dpnotebook.domain import Attribute
+
+LONG = 10_000  # characters of a text that are not written out again
 KEPT = 64  # lists of levels whose texts are kept
 MARK = uuid4().hex  # which no text has in it
 
-_kept: OrderedDict[int, tuple[Sequence[Any], LevelTexts]] = OrderedDict()  # with the levels, so that ids stay theirs
+Made = TypeVar("Made")
+
+# With what they are of, so that ids stay theirs.
+_kept: OrderedDict[int, tuple[Any, LevelTexts]] = OrderedDict()
+_rows: OrderedDict[int, tuple[Any, str]] = OrderedDict()
 
 
 class LevelTexts(list[str]):
@@ -26,13 +36,25 @@ class LevelTexts(list[str]):
 
 def level_texts(levels: Sequence[Any] | None) -> LevelTexts:
     """Return `str` of each level, made once for the same levels."""
-    if levels is None:
-        return LevelTexts()
-    known = _kept.get(id(levels))
+    return LevelTexts() if levels is None else _made_once(_kept, levels, lambda: LevelTexts(map(str, levels)))
+
+
+def rows_in_sql(attribute: Attribute) -> str:
+    """Return SQL of the levels of an attribute and their numbers, as rows of VALUES, made once for an attribute."""
+
+    def written() -> str:
+        levels = attribute.labels[: attribute.regular]
+        return ", ".join([f"({literal(level)}, {place})" for place, level in enumerate(levels)])
+
+    return _made_once(_rows, attribute, written)
+
+
+def _made_once(kept: OrderedDict[int, tuple[Any, Made]], of: Any, make: Callable[[], Made]) -> Made:
+    known = kept.get(id(of))
     if known is None:
-        known = _kept[id(levels)] = levels, LevelTexts(map(str, levels))
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
+        known = kept[id(of)] = of, make()
+        while len(kept) > KEPT:
+            kept.popitem(last=False)
     return known[1]
 
 
@@ -45,17 +67,23 @@ def dumps(told: Any, *, sort_keys: bool = False) -> str:
     >>> dumps(["levels", {"of": level_texts(levels)}])
     '["levels", {"of": ["1", "2", "three"]}]'
     """
-    lists: list[LevelTexts] = []
+    lists: list[str] = []
 
     def marked(part: Any) -> Any:
-        if isinstance(part, LevelTexts):
-            lists.append(part)
+        if isinstance(part, LevelTexts) or (isinstance(part, str) and len(part) >= LONG):
+            lists.append(part.json if isinstance(part, LevelTexts) else _text_json(part))
             return f"{MARK}{len(lists) - 1}"
         if isinstance(part, dict):
             return {name: marked(one) for name, one in part.items()}
         return [marked(one) for one in part] if isinstance(part, list | tuple) else part
 
     text = json.dumps(marked(told), sort_keys=sort_keys)
-    for place, levels in enumerate(lists):
-        text = text.replace(f'"{MARK}{place}"', levels.json, 1)
+    for place, written in enumerate(lists):
+        text = text.replace(f'"{MARK}{place}"', written, 1)
     return text
+
+
+@lru_cache(maxsize=KEPT // 4)
+def _text_json(text: str) -> str:
+    """Return the JSON of a long text, as is SQL with all levels in it, which stands in some twenty keys of a plan."""
+    return json.dumps(text)

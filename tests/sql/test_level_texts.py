@@ -5,8 +5,9 @@ import json
 
 import pytest
 
+import dpnotebook as dpn
 from dpnotebook.sql import level_texts as texts
-from dpnotebook.sql.level_texts import LevelTexts, dumps, level_texts
+from dpnotebook.sql.level_texts import LevelTexts, dumps, level_texts, rows_in_sql
 
 
 @pytest.mark.parametrize("levels", [(), (1, 2), ("a", 'b"c', "é\n\x00"), (True, None, 1.5), tuple(range(12))], ids=str)
@@ -53,3 +54,18 @@ def test_they_are_written_once(monkeypatch):
     )
     assert hashlib.sha256(dumps([level_texts(levels)]).encode()).hexdigest() == first
     assert sum(map(len, written)) == 1
+
+
+def test_long_texts_have_the_json_that_they_have_anyway():
+    long = 'it\'s a "text" of é\n\\ ' * 1_000
+    told = ["levels", {"rows": long, "of": [long[::-1], long, "short"]}, level_texts(("a", 1))]
+    for _ in range(2):
+        assert dumps(told) == json.dumps(told)
+        assert dumps(long) == json.dumps(long)
+
+
+def test_levels_in_sql_are_those_of_their_own_attribute():
+    for _ in range(2):
+        assert rows_in_sql(dpn.Categories([1, 2])) == "(1, 0), (2, 1)"
+        assert rows_in_sql(dpn.Categories(["1", "it's"])) == "('1', 0), ('it''s', 1)"
+        assert rows_in_sql(dpn.Categories([2, 1.5], other="rest")) == "(2, 0), (CAST('1.5' AS DOUBLE), 1)"

@@ -77,6 +77,30 @@ SOUND = [
     "SELECT AVG(n) FROM (SELECT uid, EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) AS n "
     "FROM visits v GROUP BY uid, e)",
     "SELECT EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) FROM visits v GROUP BY 1",
+    "SELECT d, COUNT(*) FROM (SELECT uid, ARG_MAX(region, day) AS d FROM visits GROUP BY uid) GROUP BY d",
+    "SELECT AVG(d) FROM (SELECT uid AS x, region, MIN_BY(cost, n) + COUNT(*) AS d FROM visits v WHERE age > 1 GROUP BY "
+    "1, region HAVING MAX_BY(ok, v.day) OR MIN_BY(tags IS NULL, n))",
+    "SELECT AVG(d) FROM (SELECT uid, ARG_MIN(age, cost) AS d FROM (SELECT * FROM visits JOIN days USING (uid)) "
+    "GROUP BY uid)",
+    # rows compared with others of their unit
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.day > v.day)",
+    "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT 1 FROM users u WHERE v.uid = u.uid AND (u.income > v.cost "
+    "OR u.region = v.region))",
+    "SELECT COUNT(*) FROM visits v WHERE age > 3 OR EXISTS (SELECT * FROM users u JOIN visits w USING (uid) WHERE "
+    "u.uid = v.uid AND w.n <> v.n)",
+    "SELECT COUNT(*) FROM visits v WHERE v.uid IN (SELECT u.uid FROM users u WHERE u.region = v.region)",
+    "SELECT COUNT(*) FROM visits v WHERE uid IN (SELECT uid FROM users WHERE income > cost OR name = v.region)",
+    "SELECT COUNT(*) FROM visits v WHERE (SELECT COUNT(*) FROM visits w WHERE w.uid = v.uid AND w.day < v.day) > 1",
+    "SELECT region, AVG(CASE WHEN EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.age < v.age) THEN 1 ELSE 0 "
+    "END) FROM visits v GROUP BY region",
+    "SELECT EXISTS (SELECT 1 FROM users u WHERE u.uid = v.uid AND u.region = v.region) AS e, COUNT(*) FROM visits v "
+    "GROUP BY e",
+    "SELECT AVG(m) FROM (SELECT uid, MAX(d) AS m FROM (SELECT uid, n - (SELECT MIN(w.n) FROM visits w WHERE w.uid = "
+    "v.uid AND w.region = v.region) AS d FROM visits v) GROUP BY uid)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.n > v.n AND EXISTS "
+    "(SELECT 1 FROM users u WHERE u.uid = w.uid AND u.region = w.region))",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.age "
+    "> v.age)) JOIN users USING (uid)",
     # arrays, samples
     "SELECT tag, COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) GROUP BY tag",
     "SELECT tag, COUNT(*) FROM visits v CROSS JOIN UNNEST(tags) AS t(tag) WHERE tag = 'a' GROUP BY tag",
@@ -112,6 +136,25 @@ SOUND = [
     "GROUP BY r, f",
     "SELECT COUNT(*) FROM (SELECT uid, DENSE_RANK() OVER (PARTITION BY uid) AS r, LAG(ok) OVER (PARTITION BY uid) AS o "
     "FROM (SELECT * FROM visits WHERE age > 2)) WHERE o AND r = 1",
+    "SELECT region, COUNT(*) FROM (SELECT uid, region FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY uid "
+    "ORDER BY day) = 1) GROUP BY region",
+    "SELECT AVG(cost) FROM (SELECT *, RANK() OVER (PARTITION BY uid ORDER BY day) AS k FROM visits WHERE age > 2 "
+    "QUALIFY k = 1 AND LAG(n) OVER (PARTITION BY uid) IS NULL)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT uid, region FROM visits QUALIFY 1 = ROW_NUMBER() OVER (PARTITION BY ok, "
+    "uid))",
+    "SELECT COUNT(*) FROM (SELECT v.uid FROM visits v JOIN users u USING (uid) QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+    "v.uid ORDER BY age DESC) = 2 OR age > 4)",
+    "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid ORDER BY n) AS k FROM visits) "
+    "WHERE k = 3 AND ok",
+    "SELECT AVG(n) FROM (SELECT uid, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid) AS k FROM visits) q "
+    "WHERE (1 = q.k))",
+    "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid) AS k FROM visits) q JOIN visits v "
+    "USING (uid) WHERE k = 1",
+    "SELECT COUNT(*) FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid, age) AS k FROM visits) WHERE k = 1",
+    "SELECT COUNT(*) FROM (SELECT *, RANK() OVER (PARTITION BY uid ORDER BY age) AS k FROM visits) WHERE k = 1 "
+    "OR k = 2",
+    "SELECT COUNT(*) FROM (SELECT uid, k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY uid) AS k FROM visits) q, "
+    "regions) WHERE k = 1",
 ]
 AWKWARD = [
     "SELECT SUM(age / n), SUM(age * n), SUM(age + n), SUM(age - n), SUM(age % n), SUM(-age), SUM(ABS(n)) FROM visits",
@@ -249,6 +292,55 @@ ATTACKS = [
     "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (age PERCENT)",
     "SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1",
     "SELECT COUNT(*) FROM (SELECT uid, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid <> v.uid AND w.day > v.day)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.region = v.region AND w.day > v.day)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid OR w.day > v.day)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.boss = v.uid AND u.income > v.age)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM (SELECT boss AS uid, income FROM users) u WHERE u.uid = "
+    "v.uid AND u.income > v.age)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM (SELECT age AS uid, day FROM visits) w WHERE w.uid = "
+    "v.uid AND w.day > v.day) AND EXISTS (SELECT 1 FROM visits w JOIN users u ON w.region = u.region WHERE "
+    "w.uid = v.uid AND u.income > v.cost)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM clients c WHERE c.uid = v.uid AND c.x > v.cost)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.day > v.day LIMIT 3)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.day > v.day HAVING "
+    "COUNT(*) > 2)",
+    "SELECT COUNT(*) FROM visits v WHERE (SELECT w.age FROM visits w WHERE w.uid = v.uid AND w.day > v.day) > 1",
+    "SELECT COUNT(*) FROM visits v WHERE (SELECT MEDIAN(w.age) FROM visits w WHERE w.uid = v.uid AND w.n > v.n) > 1",
+    "SELECT COUNT(*) FROM visits v WHERE (SELECT SUM(v.age) FROM visits w WHERE w.uid = v.uid AND w.day > v.day) > 1",
+    "SELECT COUNT(*) FROM regions r WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = r.uid AND v.age > r.pop)",
+    "SELECT COUNT(*) FROM days d WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = d.uid AND v.day > d.day)",
+    "SELECT COUNT(*) FROM days uid, people p WHERE EXISTS (SELECT 1 FROM visits v WHERE v.uid = uid.uid AND v.age > "
+    "p.age)",
+    "SELECT AVG(e) FROM (SELECT uid, SUM(CASE WHEN EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.n > v.n) "
+    "THEN 1 END) AS e FROM visits v GROUP BY uid)",
+    "SELECT AVG(e) FROM (SELECT uid, EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid AND w.n > v.n) AS e FROM "
+    "visits v GROUP BY uid)",
+    "SELECT region, COUNT(*) FROM visits v GROUP BY region HAVING EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid "
+    "AND w.region > v.region)",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid = u.uid AND EXISTS (SELECT 1 FROM visits w WHERE w.uid = "
+    "v.uid AND w.age > u.income)",
+    "SELECT COUNT(*) FROM visits v WHERE age > (SELECT MAX(pop) FROM regions r WHERE EXISTS (SELECT 1 FROM visits w "
+    "WHERE w.uid = r.uid AND w.age > r.pop))",
+    "SELECT ARG_MAX(cost, day) FROM visits",
+    "SELECT region, ARG_MAX(cost, day) FROM visits GROUP BY region",
+    "SELECT region, ARG_MAX(cost, day), COUNT(*) FROM visits GROUP BY region",
+    "SELECT uid, ARG_MAX(cost, day) FROM visits GROUP BY uid",
+    "SELECT AVG(c) FROM (SELECT region, ARG_MAX(cost, day) AS c FROM visits GROUP BY region)",
+    "SELECT AVG(c) FROM (SELECT MIN(uid) AS uid, region, MIN_BY(cost, day) AS c FROM visits GROUP BY region)",
+    "SELECT AVG(c) FROM (SELECT age AS uid, ARG_MAX(cost, day) AS c FROM visits GROUP BY 1)",
+    "SELECT COUNT(*) FROM visits WHERE ARG_MAX(cost, day) > 3",
+    "SELECT COUNT(*) FROM visits HAVING ARG_MAX(cost, day) > 3",
+    "SELECT region, COUNT(*) FROM visits GROUP BY region ORDER BY ARG_MAX(cost, day)",
+    "SELECT ARG_MAX(sex, age) FROM people",
+    "SELECT ARG_MAX(region, COUNT(*)) FROM visits GROUP BY region",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY ROW_NUMBER() OVER (ORDER BY uid) = 1)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY uid) = 1 OR "
+    "RANK() OVER (PARTITION BY region ORDER BY age) = 1)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY COUNT(*) OVER (PARTITION BY region) > 3)",
+    "SELECT COUNT(*) FROM (SELECT uid, COUNT(*) FROM visits GROUP BY uid QUALIFY RANK() OVER (ORDER BY COUNT(*)) < 9)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY age > (SELECT AVG(age) FROM visits))",
+    "SELECT COUNT(*) FROM (SELECT age FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY age) = 1)",
     "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (ORDER BY uid, day) AS x FROM visits)",
     "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY region ORDER BY uid) AS x FROM visits)",
     "SELECT SUM(x) FROM (SELECT uid, LAG(cost) OVER (PARTITION BY uid + 0 ORDER BY day) AS x FROM visits)",

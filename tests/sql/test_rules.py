@@ -160,6 +160,8 @@ REJECTED = [
     ("SELECT region, COUNT(*), SUM(age) OVER () FROM visits GROUP BY region", ["age", "GROUP BY"], "age"),
     ("SELECT region, COUNT(*) FROM visits GROUP BY region ORDER BY RANK() OVER (ORDER BY age)", ["GROUP BY"], "age"),
     ("SELECT region, COUNT(*) FROM visits GROUP BY region QUALIFY MAX(age) OVER () > 3", ["GROUP BY"], "age"),
+    ("SELECT COUNT(DISTINCT uid) FILTER (WHERE age > 3) FROM visits", ["in one of its own", "as WHERE"], None),
+    ("SELECT COUNT(DISTINCT CASE WHEN ok THEN uid END) FROM visits", ["COUNT(DISTINCT uid)", "as WHERE"], None),
     ("SELECT COUNT(*) FROM (SELECT uid, RANK() OVER (ORDER BY age) AS r FROM visits)", ["windows are over"], None),
     ("SELECT COUNT(*) FROM (SELECT uid FROM visits QUALIFY RANK() OVER (ORDER BY age) = 1)", ["windows are"], None),
     ("WITH t AS (SELECT uid, SUM(age) OVER w AS s FROM visits WINDOW w AS (ORDER BY age)) SELECT SUM(s) FROM t",

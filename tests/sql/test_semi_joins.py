@@ -38,6 +38,10 @@ ABOUT_PEOPLE = [
     "(SELECT SUM(v.fee) FROM visits v WHERE v.who = people.who) > 500",
     "(SELECT MAX(v.fee) FROM visits v WHERE v.who = people.who) IS NULL",
     "CASE WHEN who IN (SELECT who FROM visits) THEN born > 1980 ELSE born < 1940 END",
+    "EXISTS (SELECT 1 FROM visits v WHERE v.who = people.who AND v.fee > people.born - 1800)",
+    "sex = 'F' AND NOT EXISTS (SELECT 1 FROM visits v WHERE people.who = v.who AND v.fee * 10 < people.born)",
+    "who IN (SELECT who FROM visits WHERE fee > born - 1900)",
+    "(SELECT COUNT(*) FROM visits v WHERE v.who = people.who AND v.fee > people.born - 1850) = 2",
 ]
 STATEMENTS = [f"SELECT sex, COUNT(*) AS n FROM people WHERE {part} GROUP BY sex" for part in ABOUT_PEOPLE] + [
     "SELECT COUNT(*) FILTER (WHERE who IN (SELECT who FROM visits)) AS n FROM people",
@@ -47,6 +51,10 @@ STATEMENTS = [f"SELECT sex, COUNT(*) AS n FROM people WHERE {part} GROUP BY sex"
     "WITH north AS (SELECT who FROM visits WHERE ward = 'north') "
     "SELECT sex, COUNT(*) AS n FROM people p WHERE p.who IN (SELECT who FROM north) GROUP BY sex",
     "SELECT ward, COUNT(*) AS n FROM visits WHERE who IN (SELECT who FROM people WHERE sex = 'F') GROUP BY ward",
+    "SELECT ward, COUNT(*) AS n FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.who = v.who AND "
+    "w.ward = v.ward AND w.fee > v.fee) GROUP BY ward",
+    "SELECT sex, CAST(SUM(CASE WHEN EXISTS (SELECT 1 FROM visits v WHERE v.who = p.who AND v.fee > p.born - 1900) "
+    "THEN 1 ELSE 0 END) AS INTEGER) AS n FROM people p GROUP BY sex",
     "SELECT ward, COUNT(*) AS n FROM visits v WHERE fee > (SELECT AVG(w.fee) FROM visits w WHERE w.who = v.who) "
     "GROUP BY ward",
 ]
@@ -128,7 +136,10 @@ def test_joins_decide_what_may_be_asked_of_tables_about_others(exactly, monkeypa
         ("who IN (SELECT who FROM visits LIMIT 3)", "LIMIT below an aggregation"),
         ("EXISTS (SELECT 1 FROM visits v WHERE v.fee = people.born)", "join it on the unit"),
         ("EXISTS (SELECT 1 FROM visits v WHERE v.who = people.who OR v.fee > 3)", "join it on the unit"),
-        ("EXISTS (SELECT 1 FROM visits v WHERE v.who = people.who AND v.fee > people.born)", "no table 'people'"),
+        (
+            "EXISTS (SELECT 1 FROM visits v WHERE v.who = people.who AND v.fee > people.born HAVING COUNT(*) > 1)",
+            "join it",
+        ),
         ("(SELECT COUNT(*) + 1 FROM visits v WHERE v.who = people.who) = 1", "ask for it by itself first"),
         ("(SELECT COALESCE(SUM(v.fee), 0) FROM visits v WHERE v.who = people.who) = 0", "ask for it by itself first"),
         ("born > (SELECT AVG(born) FROM people)", "ask for it by itself first"),

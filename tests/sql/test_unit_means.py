@@ -116,6 +116,27 @@ def test_by_how_much_clipping_moves_means_is_told(kind, noise):
         assert moved < chosen.moved.most + 0.01
 
 
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize("noise", [0.05, 1.0, 25.0])
+def test_values_on_one_side_of_the_middle_are_not_told_to_stay(rows, noise):
+    """A unit with a value at a bound has a longer vector than one in the middle, so clipping takes more of it."""
+    random = np.random.default_rng(3)
+    sizes = random.integers(1, rows + 1, 20_000)
+    unit = np.repeat(np.arange(sizes.size), sizes)
+    group = random.integers(GROUPS, size=sizes.size)[unit]
+    found = vectors(unit, group, random.lognormal(2, 1, unit.size).clip(0, 100), False)
+    lengths, counts, sums = told(found)
+    choices = choices_for_means(
+        tuple(counts), 1e-3, UnitMeans(*map(tuple, sums), EXACT, EXACT), GROUPS, False, math.inf
+    )
+    exact, _ = answers(found, lengths, math.inf)
+    for norm, about in zip(choices.norms, choices.about, strict=True):
+        moved = math.sqrt(np.mean((answers(found, lengths, norm)[0] - exact) ** 2))
+        assert moved / 2 < about + 1e-3 < 2.5 * moved + 4e-3
+    best = min(error(found, lengths, norm, noise) for norm in 2.0 ** np.arange(0, 10, 0.25))
+    assert error(found, lengths, float(choices.best(noise).norm), noise) < 1.25 * best + 1e-4
+
+
 @pytest.mark.parametrize("kind", ["average", "variance"])
 def test_sums_over_units_are_exact(kind):
     unit, group, value = table("all over", units=300)

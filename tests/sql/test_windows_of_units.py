@@ -79,6 +79,53 @@ def test_rows_have_one_order_whatever_it_is_that_they_are_read_in(visits, monkey
     assert found[0] == found[1] == found[2]
 
 
+NUMBER = "ROW_NUMBER() OVER (PARTITION BY person ORDER BY came)"
+FIRST = {
+    "QUALIFY": f"SELECT * FROM visits QUALIFY {NUMBER} = 1",
+    "QUALIFY of an alias": f"SELECT *, {NUMBER} AS k FROM visits QUALIFY k = 1",
+    "WHERE": f"SELECT * FROM (SELECT *, {NUMBER} AS k FROM visits) WHERE k = 1",
+}
+
+
+@pytest.mark.parametrize("written", FIRST.values(), ids=FIRST)
+def test_first_visits_are_one_row_of_each_person(session, visits, written):
+    """So the noise is that of one row, whatever max_rows is."""
+    first = in_order(visits).groupby("person").head(1)
+    statement = f"SELECT ward, COUNT(*) AS n FROM ({written}) GROUP BY ward ORDER BY ward"
+    one = "SELECT ward, COUNT(*) AS n FROM (SELECT person, MIN(ward) AS ward FROM visits GROUP BY person) GROUP BY ward"
+    assert session.sql(statement, epsilon=1.0).plan.error == session.sql(one, epsilon=1.0).plan.error
+    found = session.sql(statement, epsilon=100.0).run().frame
+    assert found.n.tolist() == first.ward.value_counts().sort_index().tolist()
+
+
+def test_qualify_goes_before_distinct_as_in_duckdb(session, visits):
+    wanted = in_order(visits).groupby("person").head(2).drop_duplicates(["person", "ward"])
+    two = f"QUALIFY {NUMBER} <= 2"
+    found = answer(session, f"SELECT COUNT(*) AS n FROM (SELECT DISTINCT person, ward FROM visits {two})")
+    assert found == len(wanted)
+
+
+@pytest.mark.parametrize(("written", "ascending"), [("ARG_MIN", True), ("MAX_BY", False)])
+def test_the_ward_of_a_first_or_last_visit(session, visits, written, ascending):
+    gaps = visits.assign(ward=visits.ward.where(visits.cost % 7 > 0), came=visits.came.where(visits.cost % 5 > 0))
+    known = gaps.dropna().sort_values(["person", "came"], ascending=ascending)
+    known = known[~known.duplicated(["person", "came"], keep=False) | ~known.duplicated(["person"])]
+    wanted = known.groupby("person").head(1).ward.value_counts()
+    inside = "CASE WHEN cost % 7 > 0 THEN ward END, CASE WHEN cost % 5 > 0 THEN came END"
+    below = f"SELECT person, {written}({inside}) AS w, COUNT(*) AS k FROM visits GROUP BY person"
+    found = session.sql(f"SELECT w, COUNT(*) AS n FROM ({below}) WHERE w IS NOT NULL GROUP BY w", epsilon=100.0).run()
+    assert (found.frame.set_index("w").n - wanted).abs().max() <= 2  # visits at the same hour
+
+
+def test_the_largest_of_released_groups(session, visits):
+    by_ward = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    found = session.sql(
+        f"SELECT ARG_MAX(ward, n) AS most, MIN_BY(ward, n) AS least FROM ({by_ward})", epsilon=100.0
+    ).run()
+    wanted = visits.ward.value_counts()
+    assert found.frame.iloc[0].tolist() == [wanted.idxmax(), wanted.idxmin()]
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

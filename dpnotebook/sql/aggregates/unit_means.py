@@ -169,9 +169,12 @@ def choices_for_means(
     every = max(float((lengths / ratios) @ units), 1e-300)
     each = np.maximum((clipped / ratios) @ units, 1e-300)
     weights, apart = lengths / ratios * units / every, clipped / each[:, None] - lengths / every
-    spread, shift, unsure = _shift(told, parts, weights, apart * units / ratios, squares)
+    edges = norm_edges()[: lengths.size + 1]
+    shortened = ((edges[1:] - norms[:, None]) / (edges[1:] - edges[:-1])).clip(0.0, 1.0)
+    turned = clipped / each[:, None] * units / ratios * shortened
+    spread, shift, lean, unsure = _shift(told, parts, weights, apart * units / ratios, turned, squares)
     by_chance = spread * np.sqrt(groups * (apart**2 @ units))  # which units a group has
-    about = np.sqrt(shift**2 + unsure**2 + by_chance**2)
+    about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2)  # of two moves that may cancel, neither is sure
     hidden = 1.0 - every / max(float(found.heavy @ (lengths / ratios)), every)
     most = about + UNSURE * unsure + FARTHEST * hidden
     return Choices(norms, norms * groups / each, about, most, each / every)
@@ -213,11 +216,13 @@ def _averages(told: tuple[int, ...], scale: Fraction, parts: list[_Part], step: 
 
 
 def _shift(
-    told: UnitMeans, parts: list[_Part], weights: Floats, moved: Floats, squares: bool
-) -> tuple[float, Floats, Floats]:
-    """Return how far the means of units are spread, how far that of all moves for each norm, and the error of that.
+    told: UnitMeans, parts: list[_Part], weights: Floats, moved: Floats, turned: Floats, squares: bool
+) -> tuple[float, Floats, Floats, Floats]:
+    """Return how far the means of units are spread, how far that of all moves for each norm, twice, and its error.
 
     For variances it is about how far values are from the mean of all, squared.
+    It moves as units of some norms count more, and as of clipped ones those with a mean t count 1 / sqrt(1 + t^2) times
+    as much as one with a mean of 0: where means are spread about m that is -m / (1 + m^2) times their variance, nearly.
     """
     rough, _ = _averages(told.means, told.scale, parts, 1.0)
     of_squares, _ = _averages(told.squares, told.rough, parts, 1.0)
@@ -225,9 +230,14 @@ def _shift(
     spread = math.sqrt(min(max(mean_square - middle**2, LEAST_SPREAD**2), 1.0))
     means, covariance = _averages(told.means, told.scale, parts, STEP_OF_MEANS * spread)
     shift = moved @ means
+    lean = (
+        np.zeros_like(shift)
+        if squares
+        else turned @ (rough / (1.0 + rough**2) * (of_squares - rough**2).clip(0.0, 1.0))
+    )
     if squares:
         middle, spread = float(means @ weights), spread**2
         of_squares, covariance = _averages(told.squares, told.rough, parts, STEP_OF_MEANS * spread)
         shift = moved @ (of_squares - 2.0 * middle * means) - shift**2
     change = np.stack([moved[:, part.first : part.end].sum(axis=1) for part in parts], axis=1)
-    return spread, shift, np.sqrt(np.einsum("np,pq,nq->n", change, covariance, change).clip(0.0))
+    return spread, shift, lean, np.sqrt(np.einsum("np,pq,nq->n", change, covariance, change).clip(0.0))

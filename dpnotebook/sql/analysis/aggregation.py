@@ -23,6 +23,7 @@ from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import UNIT
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
+from dpnotebook.sql.ownership.windows import first_of_unit
 from dpnotebook.sql.parse.statement_parser import Clause, clause_of
 from dpnotebook.sql.select import Aggregate, PrivateSelect, Selection
 
@@ -92,6 +93,8 @@ def private_aggregation(
             f"each group would be a single {source.owner.one}; group by other columns, or use this query in FROM",
             select.args["group"],
         )
+    where = condition(select, "where", source.scope, environment, reader)
+    source.single = source.single or first_of_unit(where, source)
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_at(node) for node in calls]
     limits, notes, drawn, rows_if_hidden = contribution_of(
@@ -100,13 +103,13 @@ def private_aggregation(
     names = Names(text)
     keys = key_columns(list(group.all), names.keys(group, select), relations, text)
     aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
-    where = condition(select, "where", source.scope, environment, reader)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
     groups = None
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)
         keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
+    source.take_asked()
     told = _bounds_notes(aggregates, limits.contribution.kind == "l2")
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")

@@ -17,6 +17,7 @@ from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
 from dpnotebook.sql.ownership.reader import Reader, ValueBounds
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.ownership.semi_joins import with_semi_joins
+from dpnotebook.sql.parse.lengths_of_time import days_in_duckdb
 from dpnotebook.sql.parse.statement_parser import Surface, read_surface
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -108,7 +109,7 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bo
         query = _single(top, outer)
     else:
         found, _ = outer.query(top, {})
-        query = found.sql(DIALECT)
+        query = days_in_duckdb(found).sql(DIALECT)
     if not outer.selects:
         first = from_of(top) if isinstance(top, exp.Select) else None
         raise reader.text.error(NOTHING_PRIVATE, first or "SELECT")
@@ -132,4 +133,4 @@ def _single(top: exp.Select, outer: Outer) -> str | None:
         return None
     found = shown.whole() if shown.exact else shown.listed(outer.mentioned)
     outer.with_common_tables(top, found)
-    return found.sql(DIALECT)
+    return days_in_duckdb(found).sql(DIALECT)

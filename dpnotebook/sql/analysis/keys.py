@@ -16,6 +16,7 @@ from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.errors import DomainError
 from dpnotebook.sql.analysis.value_bounds import PARTS
+from dpnotebook.sql.level_texts import rows_in_sql
 from dpnotebook.sql.ownership.date_spans import part_of_times
 from dpnotebook.sql.ownership.expressions import bare, total
 from dpnotebook.sql.ownership.grouping import GroupKey
@@ -248,9 +249,7 @@ def looked_up(attribute: Attribute) -> bool:
 
 def level_list(attribute: Attribute, column: str, alias: str) -> tuple[str, str, str]:
     """Return SQL of a list of levels, of the condition that a value is in it, and of the number of its level."""
-    from dpnotebook.dialect.attributes import literal
-
-    rows = ", ".join(f"({literal(level)}, {place})" for place, level in _levels(attribute))
+    rows = rows_in_sql(attribute)
     other = "NULL" if attribute.other_index is None else str(attribute.other_index)
     null = "NULL" if attribute.null_index is None else str(attribute.null_index)
     found = f"CASE WHEN {column} IS NULL THEN {null} ELSE COALESCE({alias}.i, {other}) END"

@@ -92,6 +92,13 @@ def _aggregate(
         resolve(written, source.scope, environment, reader)
         if not unit:
             what = source.owner.unit if source.owner is not None and source.owner.unit else "the unit column"
+            inside = [column_of(part, source.scope, text) for part in written.find_all(exp.Column)]
+            if isinstance(written, exp.Case) and any(part is not None and part.unit for part in inside):
+                raise text.error(
+                    f"units are counted in all rows of a query: write COUNT(DISTINCT {what}) in one of its own, with "
+                    "this condition as WHERE",
+                    node,
+                )
             raise text.error(
                 f"distinct values cannot be counted privately, because several units can share one; units can: "
                 f"COUNT(DISTINCT {what})",

@@ -45,7 +45,11 @@ PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE")
 BRANCHES = ("IF", "IIF", "IFNULL", "NVL")
 REWRITTEN = frozenset(
-    {*CONDITIONS, *QUANTILES, *BRANCHES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"}
+    {
+        *(*CONDITIONS, *QUANTILES, *BRANCHES),
+        *("FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
+        *("INTERVAL", "EXTRACT", "EPOCH", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"),
+    }
 )
 
 

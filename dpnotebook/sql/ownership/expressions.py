@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpnotebook.dialect.expressions import alike, check_comparisons, kind_of
 from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.dialect.text import DIALECT, Text
+from dpnotebook.sql.ownership.correlated import OF_UNIT, rows_of_unit
 from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.windows import in_full_order, refuse_windows
@@ -118,10 +119,16 @@ def _column(
 
 def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: ReaderProtocol) -> exp.Expr:
     """Return a subquery of an expression, over public tables, as the engine gets it."""
-    reader.refuse_private(node, environment)
     inner = node
     while isinstance(inner, exp.Subquery):
         inner = inner.this
+    if isinstance(inner, exp.Select) and inner.meta.get(OF_UNIT):
+
+        def made(written: exp.Expr, known: Scope, condition: bool) -> exp.Expr:
+            return total(resolve(bare(written), known, environment, reader), condition)
+
+        return rows_of_unit(inner, scope, environment, reader, made)
+    reader.refuse_private(node, environment)
     query = reader.rows(inner, environment, scope)
     parent = node.parent
     if isinstance(parent, exp.Exists):

@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth
+    kind, unit, origin, lost, element, rounded, growth, numbers
         As in `Column`.
     """
 
@@ -52,6 +52,7 @@ class Output:
     element: MaybeKind = None
     rounded: bool = False
     growth: int = 1
+    numbers: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,12 @@ class From:
     tables: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     groups: FromItem | None = None
+
+    def take_asked(self) -> None:
+        """Add what subqueries in expressions about its rows read."""
+        self.tables = tuple(dict.fromkeys([*self.tables, *self.scope.asked]))
+        self.public = tuple(dict.fromkeys([*self.public, *self.scope.asked_public]))
+        self.owner = self.owner and self.scope.owner
 
     def build(self, select: exp.Select, used: Iterable[exp.Expr]) -> None:
         """Write FROM and the joins into a select, with those columns of each source that are used."""

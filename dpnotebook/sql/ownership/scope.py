@@ -80,6 +80,8 @@ class Column:
         Whether it holds numbers that are not exactly what is stored.
     growth
         How many times as long as those of a table its texts can be.
+    numbers
+        Whether it numbers the rows of each unit, from 1 on, in the query that it is from.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Column:
     element: MaybeKind = None
     rounded: bool = False
     growth: int = 1
+    numbers: bool = False
 
 
 @dataclass
@@ -110,12 +113,19 @@ class Scope:
         What can be named around an expression subquery.
     dropped
         Names of unit columns that were not selected from subqueries below, for errors.
+    owner
+        Whose the rows are; None where they are public, or while FROM is still being read.
+    asked, asked_public
+        The protected and public tables that subqueries in expressions about these rows read.
     """
 
     columns: list[Column] = field(default_factory=list)
     unit: exp.Expr | None = None
     outer: Scope | None = None
     dropped: tuple[str, ...] = ()
+    owner: Owner | None = None
+    asked: list[str] = field(default_factory=list)
+    asked_public: list[str] = field(default_factory=list)
 
     def find(self, written: exp.Column, text: Text) -> tuple[Column, Scope] | None:
         """Return the column that a name means and where it was found; None if there is none.

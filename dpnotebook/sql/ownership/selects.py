@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of
-from dpnotebook.errors import SQLError, shorten
+from dpnotebook.errors import SQLError
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.ownership.catalog import bounded
-from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
+from dpnotebook.sql.ownership.correlated import refuse_in_groups
+from dpnotebook.sql.ownership.expressions import bare, resolve, total
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
-from dpnotebook.sql.ownership.growth import growth_of
+from dpnotebook.sql.ownership.outputs import aliases_of, listed_outputs
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
-from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
 from dpnotebook.sql.ownership.set_operations import set_operation
-from dpnotebook.sql.ownership.windows import refuse, refuse_windows
+from dpnotebook.sql.ownership.windows import (
+    KEPT,
+    first_of_unit,
+    is_first,
+    only_kept,
+    refuse,
+    refuse_windows,
+)
 from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
@@ -63,9 +69,11 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         raise reader.text.error(ONE_SET, query.args["group"])
     aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
     _check_windows(query, scope, aggregated, reader)
-    outputs = _outputs(query, scope, environment, reader)
-    aliases = _aliases(query, outputs)
+    outputs = listed_outputs(query, scope, environment, reader)
+    aliases = aliases_of(query, outputs)
+    kept = condition(query, "qualify", scope, environment, reader, aliases)
     if aggregated:
+        refuse_in_groups(query, reader)
         check_grouped(outputs, group, query, reader.text)
         check_having(query, group, lambda written: resolve(written, scope, environment, reader, aliases), reader.text)
     if not outputs:
@@ -74,12 +82,14 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     having = condition(query, "having", scope, environment, reader, aliases)
     distinct = query.args.get("distinct")
     owned = source.owner is not None
+    source.single = source.single or first_of_unit(where, source)
     if distinct is not None:
         _check_distinct(query, distinct, source, outputs, reader)
     tail = [] if owned else _tail(query, scope, environment, aliases, reader)
     if aggregated:
         roots = [*(output.node for output in outputs), *([having] if having is not None else []), *tail]
         _check_inner_calls(query, source, roots, reader)
+    source.take_asked()
     nodes = [total(output.node) for output in outputs]
     keys = [total(key) for key in group.keys]
     every = range(len(outputs))
@@ -88,10 +98,10 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     def build(wanted: Iterable[int]) -> exp.Expr:
         select = exp.Select()
         items = named_outputs(nodes, every if distinct is not None else wanted, scope.unit)
-        select.set("expressions", items)
-        if distinct is not None:
+        select.set("expressions", items if kept is None else [*items, exp.alias_(kept.copy(), KEPT)])
+        if distinct is not None and kept is None:
             select.set("distinct", exp.Distinct())
-        used = [*items, *(node for node in (where, having) if node is not None), *keys, *tail]
+        used = [*items, *(node for node in (where, having, kept) if node is not None), *keys, *tail]
         if source.joined:
             source.build(select, used)
         if where is not None:
@@ -103,9 +113,10 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
             select.set("having", exp.Having(this=having.copy()))
         for node in tail:
             select.set(node.key, node.copy())
-        return select
+        return select if kept is None else only_kept(select, reader.alias(), distinct is not None)
 
     single = source.single or (by_unit and not keys) or (distinct is not None and all(o.unit for o in outputs))
+    single = single or (kept is not None and is_first(kept, scope))
     return Rows(
         tuple(outputs),
         source.owner,
@@ -121,12 +132,18 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
 def _check_windows(query: exp.Select, scope: Scope, aggregated: bool, reader: ReaderProtocol) -> None:
     """Refuse windows but those over the rows of one unit, in the list of a query that shows rows."""
     kept = query.args.get("qualify")
-    if kept is not None:
-        refuse_windows(kept.this, scope, reader.text)
-        raise reader.text.error("for a condition on a window over rows put it into FROM, and write WHERE", kept.this)
-    listed = [node for item in query.expressions for node in item.find_all(exp.Window)]
+    parts = [*query.expressions, *([] if kept is None else [kept.this])]
+    listed = [node for item in parts for node in item.find_all(exp.Window)]
     if aggregated and listed:
         refuse(listed[0], scope, reader.text)
+    if kept is None:
+        return
+    if not listed:
+        raise reader.text.error("QUALIFY is a condition on a window; write this one as WHERE", kept.this)
+    refuse_windows(kept.this, scope, reader.text)
+    refuse_calls(
+        kept.this, "an aggregate cannot stand in QUALIFY here; aggregate in a query in FROM first", reader.text
+    )
 
 
 def _check_distinct(
@@ -171,7 +188,7 @@ def condition(
     reader: ReaderProtocol,
     aliases: Aliases | None = None,
 ) -> exp.Expr | None:
-    """Return WHERE or HAVING of a select, resolved; None without one."""
+    """Return WHERE, HAVING or QUALIFY of a select, resolved; None without one."""
     written = query.args.get(part)
     if written is None:
         return None
@@ -202,48 +219,6 @@ def _tail(
     return tail
 
 
-def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: ReaderProtocol) -> list[Output]:
-    """Return the columns that a select lists."""
-    found: list[Output] = []
-    for item in query.expressions:
-        node = item.this if isinstance(item, exp.Alias) else item
-        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            found += _star(node, scope, reader)
-            continue
-        resolved = resolve(node, scope, environment, reader)
-        plain = bare(node)
-        located = scope.find(plain, reader.text) if isinstance(plain, exp.Column) else None
-        name = item.alias_or_name or words_of(node, reader.text)
-        if located is not None:
-            found.append(_passed(name, resolved, located[0], located[1] is scope))
-        else:
-            lost, growth = _lost(name, scope, reader), growth_of(resolved)
-            found.append(Output(name, resolved, kind_of(resolved), lost=lost, growth=growth))
-    return found
-
-
-def _star(node: exp.Expr, scope: Scope, reader: ReaderProtocol) -> list[Output]:
-    star = node.this if isinstance(node, exp.Column) else node
-    qualifier = node.table.casefold() if isinstance(node, exp.Column) else None
-    if star.args.get("replace") or star.args.get("rename"):
-        raise reader.text.error("* with REPLACE or RENAME is not supported; list the columns", node)
-    columns = [
-        column for column in scope.columns if (column.shown if qualifier is None else column.qualifier == qualifier)
-    ]
-    if qualifier is not None and not columns:
-        raise reader.text.error(f"there is no table {shorten(node.table)} in this FROM", node)  # type: ignore[attr-defined]
-    excluded = [name.name for name in star.args.get("except_") or star.args.get("except") or []]
-    for name in excluded:
-        if not any(column.name.casefold() == name.casefold() for column in columns):
-            raise reader.text.error(f"there is no column {shorten(name)} to leave out", node)
-    folded = {name.casefold() for name in excluded}
-    return [
-        _passed(column.name, scope.value(column), column, True)
-        for column in columns
-        if column.name.casefold() not in folded
-    ]
-
-
 def drops(query: exp.Expr, rows: Rows, reader: ReaderProtocol) -> SQLError:
     """Return what to tell someone whose subquery drops the unit."""
     inner = query
@@ -268,38 +243,3 @@ def drops(query: exp.Expr, rows: Rows, reader: ReaderProtocol) -> SQLError:
 def _aggregation(query: exp.Select) -> exp.Expr:
     calls = calls_of(query)
     return calls[0] if calls else query.args.get("group") or query
-
-
-def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
-    """Return a column that is passed on as it is."""
-    return Output(
-        name,
-        resolved,
-        column.kind,
-        column.unit and own,
-        column.origin,
-        column.lost,
-        column.element,
-        column.rounded,
-        column.growth,
-    )
-
-
-def _lost(name: str, scope: Scope, reader: ReaderProtocol) -> str | None:
-    """Return the column with declared bounds whose name an expression takes."""
-    for column in scope.columns:
-        if column.name.casefold() == name.casefold():
-            found = column.lost if column.origin is None else bounded(column.origin, reader.relations)
-            if found is not None:
-                return found
-    return None
-
-
-def _aliases(query: exp.Select, outputs: list[Output]) -> dict[str, Callable[[], exp.Expr]]:
-    if len(query.expressions) != len(outputs):
-        return {}
-    found: dict[str, Callable[[], exp.Expr]] = {}
-    for item, output in zip(query.expressions, outputs, strict=True):
-        if isinstance(item, exp.Alias):
-            found.setdefault(item.alias.casefold(), output.node.copy)
-    return found

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpnotebook.sql.ownership.correlated import OF_UNIT, REQUIRED
 from dpnotebook.sql.ownership.expressions import bare
 from dpnotebook.sql.ownership.select_parts import calls_of, source_nodes
+from dpnotebook.sql.parse.spellings import put
 from dpnotebook.sql.parse.statement_parser import call_of
 from dpnotebook.sql.statement import Relation
 
 CALLED = "the query in parentheses"  # in the messages of joins; nobody calls a table that
 UNIT, VALUE = "its unit", "its value"
+WHOLE = ("limit", "offset", "with", "with_", "group", "having", "qualify", "windows")  # parts that look at all rows
 
 
 @dataclass
@@ -48,6 +51,8 @@ def with_semi_joins(tree: exp.Expr, relations: Mapping[str, Relation]) -> exp.Ex
         where = select.args.get("where")
         sides = [node for node in _own_queries(select) if _reads(node, names)]
         for node in sides:
+            if _compares_rows(node, select, units, relations):
+                continue
             found = _found(node, units)
             if found is None:
                 continue
@@ -118,6 +123,68 @@ def _found(node: exp.Expr, units: set[str]) -> _AboutUnits | None:
     query.set("expressions", [unit, exp.alias_(value.copy(), VALUE, quoted=True)])
     query.set("group", exp.Group(expressions=[inside.copy()]))
     return _AboutUnits(outside, query, value=True, counts=isinstance(bare(value), exp.Count))
+
+
+def _compares_rows(node: exp.Expr, select: exp.Select, units: set[str], relations: Mapping[str, Relation]) -> bool:
+    """Note a subquery that compares a row with others of its unit, which no join on the unit says; False for others."""
+    query = _with_equality(node, select, units) if isinstance(node, exp.In) else node.this
+    while isinstance(query, exp.Subquery) and not query.args.get("alias"):
+        query = query.this
+    if not isinstance(query, exp.Select) or any(query.args.get(part) for part in WHOLE):
+        return False
+    alone = isinstance(node, exp.Exists | exp.In)
+    if (alone and calls_of(query)) or (not alone and (len(query.expressions) != 1 or not calls_of(query))):
+        return False
+    equality = _equality(query, units)
+    if equality is None or not _names_outside(equality[2], query, select, relations):
+        return False
+    where = select.args.get("where")
+    query.meta[OF_UNIT] = True
+    query.meta[REQUIRED] = alone and where is not None and any(part is node for part in _conjuncts(where.this))
+    if isinstance(node, exp.In):
+        put(exp.Exists(this=query), node)
+    return True
+
+
+def _with_equality(node: exp.In, select: exp.Select, units: set[str]) -> exp.Expr | None:
+    """Return the query of `unit IN (SELECT unit ...)` with that equality as a condition; None for others."""
+    query, left = node.args["query"], bare(node.this)
+    while isinstance(query, exp.Subquery) and not query.args.get("alias"):
+        query = query.this
+    listed = query.expressions if isinstance(query, exp.Select) else []
+    if len(listed) != 1 or query.args.get("where") is None or node.args.get("negate"):
+        return None
+    sides = []
+    for side, around in ((bare(listed[0].unalias()), query), (left, select)):
+        if not _is_unit(side, units):
+            return None
+        sources = source_nodes(around)
+        if not side.table and len(sources) != 1:
+            return None
+        name = side.table or sources[0].alias_or_name
+        sides.append(exp.column(side.this.copy(), table=exp.to_identifier(name, quoted=True)))
+    found = query.copy()
+    found.set("where", exp.Where(this=exp.and_(found.args["where"].this, exp.EQ(this=sides[0], expression=sides[1]))))
+    return found
+
+
+def _names_outside(
+    conditions: list[exp.Expr], inner: exp.Select, select: exp.Select, relations: Mapping[str, Relation]
+) -> bool:
+    """Return whether conditions of a subquery name a column of the select around it."""
+    own = source_nodes(inner)
+    called = {node.alias_or_name.casefold() for node in own}
+    outside = {node.alias_or_name.casefold() for node in source_nodes(select)} - called
+    known: set[str] | None = set()
+    for node in own:
+        relation = relations.get(node.name) if isinstance(node, exp.Table) else None
+        known = None if relation is None or known is None else known | {name.casefold() for name in relation.columns}
+    for part in conditions:
+        for column in part.find_all(exp.Column):
+            unknown = not column.table and known is not None and column.name.casefold() not in known
+            if column.table.casefold() in outside or unknown:
+                return True
+    return False
 
 
 def _is_unit(node: exp.Expr, units: set[str]) -> bool:

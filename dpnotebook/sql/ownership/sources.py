@@ -56,6 +56,7 @@ def read_from(select: exp.Select, environment: Environment, outer: Scope | None,
         found = join(found, right, node, environment, reader)
     reader.groups_wanted = None
     found.scope.dropped = _units_dropped(found)
+    found.scope.owner = found.owner
     return found
 
 
@@ -165,6 +166,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             element=output.element,
             rounded=output.rounded,
             growth=output.growth,
+            numbers=output.numbers,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )

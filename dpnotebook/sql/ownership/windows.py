@@ -7,13 +7,20 @@ them may change places without a difference.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import SCALARS
 from dpnotebook.sql.ownership.scope import Scope
+from dpnotebook.sql.parse.first_values import WRITTEN
+
+if TYPE_CHECKING:
+    from dpnotebook.sql.ownership.queries import From
 
 RANKS = (exp.Rank, exp.DenseRank)  # which rows of one rank share
+KEPT = "kept"  # what QUALIFY says of a row
 BY_UNIT = (*RANKS, exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue)
 
 
@@ -38,6 +45,10 @@ def refuse_windows(written: exp.Expr, scope: Scope, text: Text) -> None:
 def refuse(node: exp.Expr, scope: Scope, text: Text) -> None:
     """Raise SQLError for a window that is not over the rows of one unit, or not in a query that shows rows."""
     units = [column.name for column in scope.columns if column.unit]
+    if WRITTEN in node.meta:
+        by = f"GROUP BY {units[0]} in a query in FROM" if units else "a group for each unit in a query in FROM"
+        message = f"{node.meta[WRITTEN]} would show a row of somebody; over the rows of one unit it needs {by}"
+        raise text.error(message, "SELECT")
     own = f". In FROM, over the rows of each unit, it is PARTITION BY {units[0]}" if units else ""
     raise text.error(
         "windows are over groups that were released, as over rows one would tell of other units; write GROUP BY, and "
@@ -69,3 +80,46 @@ def _is_of_one_unit(window: exp.Window, scope: Scope, text: Text) -> bool:
         if found is not None and found[1] is scope and found[0].unit:
             return True
     return False
+
+
+def only_kept(select: exp.Select, alias: str, distinct: bool) -> exp.Select:
+    """Return a query over one that lists what QUALIFY says of its rows, with those of which it holds."""
+    names = [item.alias for item in select.expressions if item.alias != KEPT]
+    found = exp.Select(expressions=[exp.alias_(exp.column(name, table=alias), name) for name in names])
+    if distinct:
+        found.set("distinct", exp.Distinct())
+    below = exp.Subquery(this=select, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+    return found.from_(below, copy=False).where(exp.column(KEPT, table=alias), copy=False)
+
+
+def is_number_of_row(node: exp.Expr, scope: Scope) -> bool:
+    """Return whether a resolved expression numbers the rows of each unit: each number is that of one row at most."""
+    node = node.unnest()
+    numbers = isinstance(node, exp.Window) and isinstance(node.this, exp.RowNumber) and scope.unit is not None
+    return bool(numbers and node.args.get("partition_by") == [scope.unit])
+
+
+def is_first(condition: exp.Expr, scope: Scope) -> bool:
+    """Return whether a condition, resolved, leaves one row of each unit by the number that a window gives it."""
+    return any(is_number_of_row(side, scope) for side in _equal_to_a_number(condition))
+
+
+def first_of_unit(where: exp.Expr | None, source: From) -> bool:
+    """Return whether a condition leaves one row of each unit, of a query alone in FROM that numbers them."""
+    if where is None or len(source.joined) != 1:
+        return False
+    numbers = [column.node for column in source.scope.columns if column.numbers]
+    return any(side.unnest() in numbers for side in _equal_to_a_number(where))
+
+
+def _equal_to_a_number(condition: exp.Expr) -> list[exp.Expr]:
+    """Return what has to be equal to a number that is written out, in any row of which a condition holds."""
+    found, waiting = [], [condition]
+    while waiting:
+        part = waiting.pop().unnest()
+        if isinstance(part, exp.And):
+            waiting += [part.this, part.expression]
+        elif isinstance(part, exp.EQ):
+            sides = part.this, part.expression
+            found += [side for side, other in (sides, sides[::-1]) if isinstance(other, exp.Literal)]
+    return found

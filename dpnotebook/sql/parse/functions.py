@@ -148,6 +148,8 @@ EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
     exp.DateAdd: DATES,
     exp.DateSub: DATES,
     exp.Interval: frozenset({"this", "unit"}),
+    exp.ArgMin: BINARY,
+    exp.ArgMax: BINARY,
 }
 ALLOWED = STRUCTURE | EXPRESSIONS
 

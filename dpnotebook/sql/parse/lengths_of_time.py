@@ -15,18 +15,80 @@ LENGTHS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": A_DAY, "WEEK": 7 * A
 COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
 
 
+PARTS = {exp.Day: "DAY", exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.TimeToUnix: "EPOCH"}
+WITHIN = {"HOUR": "DAY", "MINUTE": "HOUR", "SECOND": "MINUTE"}  # hours of a length are those after its whole days
+IN_DAYS = "in days"  # what stands there, or what it is compared with, is meant as a number of days
+
+
 def in_days(tree: exp.Expr) -> exp.Expr:
-    """Return a tree with days in place of seconds between times, and of intervals that these are compared with."""
-    for node in list(tree.find_all(exp.Extract, exp.TimeToUnix)):
-        seconds = isinstance(node, exp.TimeToUnix) or node.name.upper() == "EPOCH"
+    """Return a tree with days in place of seconds between times, and of intervals that these are compared with.
+
+    DAY, HOUR, MINUTE and SECOND of how long it is between two times are whole numbers of seconds between them, divided.
+    """
+    for node in list(tree.find_all(exp.Extract, *PARTS)):
+        part = PARTS.get(type(node)) or node.name.upper()
         between = (node.expression if isinstance(node, exp.Extract) else node.this).unnest()
-        if seconds and isinstance(between, exp.Sub) and not between.find(exp.Interval):
-            times = exp.Mul(this=exp.Paren(this=between), expression=exp.Literal.number(A_DAY))
-            put(exp.Paren(this=times), node)
+        if part not in PARTS.values() or not _is_between(between):
+            continue
+        if part == "EPOCH":
+            between = exp.Paren(this=between)
+            between.meta[IN_DAYS] = True
+            put(exp.Paren(this=exp.Mul(this=between, expression=exp.Literal.number(A_DAY))), node)
+        else:
+            put(_part(between, part), node)
     for interval in list(tree.find_all(exp.Interval)):
         size, unit = interval.this, interval.args.get("unit")
         steps = whole_number(exp.Literal.number(size.name) if isinstance(size, exp.Literal) else size)
         length = None if unit is None else LENGTHS.get(unit.name.upper().removesuffix("S"))
         if isinstance(interval.parent, COMPARED) and steps is not None and length is not None:
-            put(exp.Literal.number(repr(steps * length / A_DAY)), interval)
+            days = exp.Literal.number(repr(steps * length / A_DAY))
+            days.meta[IN_DAYS] = True
+            put(days, interval)
     return tree
+
+
+def days_in_duckdb(tree: exp.Expr) -> exp.Expr:
+    """Return a tree over releases, where times are subtracted by DuckDB itself, with days where days are meant.
+
+    What an interval was compared with may be such a difference, an INTERVAL there, or an average of some, which is a
+    number of days already; the minus signs are there for DuckDB to refuse whatever is neither.
+    """
+    for node in list(tree.find_all(exp.Paren, exp.Literal)):
+        if not node.meta.pop(IN_DAYS, False):
+            continue
+        above = node.parent
+        if isinstance(node, exp.Paren):
+            put(_days(node.this), node)
+        elif above is not None:
+            sides = [side for side in above.iter_expressions() if not isinstance(side, exp.Literal)]
+            for side in sides:
+                put(_days(side), side)
+            for side in above.iter_expressions():  # both ends of BETWEEN may be intervals
+                side.meta.pop(IN_DAYS, None)
+    return tree
+
+
+def _is_between(node: exp.Expr) -> bool:
+    """Return whether an expression may be how long it is between two times: not of `day - 3`."""
+    written = isinstance(node, exp.Sub) and not node.find(exp.Interval)
+    return written and all(whole_number(side) is None for side in (node.this, node.expression))
+
+
+def _part(between: exp.Expr, part: str) -> exp.Expr:
+    """Return the whole days, or what hours, minutes or seconds are left after those."""
+    seconds: exp.Expr = exp.DateDiff(
+        this=between.this.copy(), expression=between.expression.copy(), unit=exp.Var(this="SECOND")
+    )
+    if part in WITHIN:
+        seconds = exp.Mod(this=seconds, expression=exp.Literal.number(LENGTHS[WITHIN[part]]))
+    whole = exp.Div(this=seconds, expression=exp.Literal.number(LENGTHS[part]))
+    return seconds if part == "SECOND" else exp.Trunc(this=whole)
+
+
+def _days(side: exp.Expr) -> exp.Expr:
+    """Return DuckDB's words for an interval or a number as a number of days."""
+    turned = exp.Neg(this=exp.Paren(this=side.copy()))
+    seconds = exp.TimeToUnix(this=exp.TryCast(this=turned, to=exp.DataType.build("INTERVAL")))
+    number = exp.TryCast(this=turned.copy(), to=exp.DataType.build("DOUBLE"))
+    days = exp.Div(this=seconds, expression=exp.Literal.number(A_DAY))
+    return exp.Paren(this=exp.Neg(this=exp.Coalesce(this=days, expressions=[number])))

@@ -67,7 +67,7 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Xor",), "write a <> b for XOR"),
     (("Filter",), "write SUM(CASE WHEN condition THEN column END)"),
     (("GroupConcat", "ArrayAgg", "ArrayConcatAgg"), f"it would show rows; {AGGREGATES_ARE}"),
-    (("AnyValue", "First", "Last", "ArgMax", "ArgMin", "Mode"), f"it would show a row; {AGGREGATES_ARE}"),
+    (("AnyValue", "First", "Last", "Mode"), f"it would show a row; {AGGREGATES_ARE}"),
     (("ApproxDistinct",), "distinct values cannot be counted privately, units can: COUNT(DISTINCT unit_column)"),
     (("CountIf",), "write COUNTIF(condition)"),
     (("LogicalOr", "LogicalAnd"), f"write COUNTIF(condition) > 0; {AGGREGATES_ARE}"),

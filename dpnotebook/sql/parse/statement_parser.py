@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import Dialect as Dialects
@@ -24,6 +25,7 @@ from dpnotebook.errors import SQLError
 from dpnotebook.sql.aggregates.catalogue import PRIVATE
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.clause import Clause
+from dpnotebook.sql.parse.first_values import EXTREMES, FIRST, with_first_values
 from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lengths_of_time import in_days
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
@@ -102,9 +104,18 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         check_frames(bound, text)
         write_out_names(tree, text)
         tree = without_names_of_days(_one_meaning(tree, text))
+        if tree.find(*EXTREMES) is not None:
+            tree = with_first_values(tree, _least(), text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
     return Surface(text, tree, text.dialect, tuple(bound))
+
+
+@lru_cache(maxsize=1)
+def _least() -> exp.Expr:
+    """Return MIN of the values that ARG_MIN and ARG_MAX find, as it is read."""
+    select: exp.Expr = read_surface(f'SELECT MIN("{FIRST}") FROM t', {}).tree
+    return select.expressions[0]
 
 
 def clause_of(select: exp.Expr) -> Clause | None:
