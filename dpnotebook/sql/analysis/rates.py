@@ -102,12 +102,12 @@ def _condition(call: Call) -> exp.Expr | None:
         branch, other = argument.args["ifs"][0], argument.args.get("default")
         counts = branch.args["true"] == ONE
         if counts and (other is None or (call.kind == "sum" and other == ZERO)):
-            return branch.this  # type: ignore[no-any-return]
+            condition: exp.Expr = branch.this
+            return condition
     if call.kind == "count":
         return _is_there(argument)
-    if isinstance(argument, exp.Cast) and isinstance(argument.this.unnest(), exp.Predicate | exp.Connector | exp.Not):
-        return argument.this.unnest()
-    return None
+    truth: exp.Expr = argument.this.unnest() if isinstance(argument, exp.Cast) else argument
+    return truth if isinstance(truth, exp.Predicate | exp.Connector | exp.Not) else None
 
 
 def _is_there(argument: exp.Expr) -> exp.Expr:
