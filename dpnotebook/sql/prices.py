@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,14 +28,13 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
-from dpnotebook.sql.select import Aggregate, PrivateSelect
+from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
 
 LEAST_UNITS = 1000
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
-COLUMN = re.compile(r'[\w.]+|"[^"]+"')  # the argument of an aggregate, where it is one
 
 
 class RecordedStatement(Protocol):
@@ -230,7 +228,7 @@ def _sought(select: PrivateSelect, found: Collection[int]) -> list[int]:
 def _what_to_say(aggregate: Aggregate) -> str:
     """Return what makes the error of an aggregate known before a first run, where nothing is known of its values."""
     per = "row" if function_of(aggregate.kind).rowwise else "group"
-    column = f"declare {shorten(aggregate.argument)} in domain=, or " if COLUMN.fullmatch(aggregate.argument) else ""
+    column = f"declare {shorten(aggregate.argument)} in domain=, or " if is_column(aggregate.argument) else ""
     return f"to know it before a first run, {column}write contribution_bounds_per_{per} => (lower, upper)"
 
 

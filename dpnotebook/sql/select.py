@@ -9,6 +9,7 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnotebook.dialect.types import Kind
@@ -138,7 +139,7 @@ class Aggregate:
         """What it is of, as it is written: `cost` of SUM(cost)."""
         words = self.words or self.name
         inside = re.fullmatch(r"\w+\s*\((.*)\)", words, re.DOTALL)
-        return _before_comma(inside.group(1)) if inside else words
+        return _before_comma(inside.group(1)) if inside and _is_one(inside.group(1)) else words
 
     @property
     def canonical(self) -> dict[str, Any]:
@@ -165,6 +166,17 @@ def plainly(words: str) -> str:
     words = re.sub(r"\s+CLAMPED\s+BETWEEN\s+\S+\s+AND\s+[^\s,()]+(?=\s*,)", "", words, flags=re.IGNORECASE)
     short = re.split(r",\s*\w+\s*=>|\s+CLAMPED\s+BETWEEN\s", words, maxsplit=1, flags=re.IGNORECASE)
     return " ".join((short[0] + ")" if len(short) > 1 else words).split())
+
+
+def is_column(words: str) -> bool:
+    """Return whether what an aggregate is of is a column, and no expression, which has no unit of its own."""
+    return re.fullmatch(r'[\w.]+|"[^"]+"', words) is not None
+
+
+def _is_one(inside: str) -> bool:
+    """Return whether what stands between the first parenthesis and the last closes all that it opens."""
+    depths = list(accumulate((letter in "([") - (letter in ")]") for letter in inside))
+    return min(depths, default=0) >= 0
 
 
 def _before_comma(text: str) -> str:

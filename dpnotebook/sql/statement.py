@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.dialect.types import Kind
 from dpnotebook.sql.level_texts import dumps
-from dpnotebook.sql.select import Aggregate, PrivateSelect
+from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 
 if TYPE_CHECKING:
     from dpnotebook.domain import Domain
@@ -72,7 +72,7 @@ class ShownColumn:
     def counted_in(self) -> str:
         """What its answers are counted in; empty where that has no name."""
         if self.kind in ("sum", "mean", "quantile"):
-            return self.unit or str(self.column)
+            return self.unit or (str(self.column) if is_column(str(self.column)) else "")
         return {"units": "units", "derived": ""}.get(self.kind, "rows")
 
 

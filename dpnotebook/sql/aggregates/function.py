@@ -28,7 +28,7 @@ from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
-from dpnotebook.sql.select import Aggregate, Contribution
+from dpnotebook.sql.select import Aggregate, Contribution, is_column
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -480,7 +480,8 @@ class AggregateFunction:
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return what its answers are counted in, given the units of columns that have one."""
-        return self.counted_in or units.get(aggregate.argument, aggregate.argument)
+        argument = aggregate.argument
+        return self.counted_in or units.get(argument, argument if is_column(argument) else "")
 
     def column(self, aggregate: Aggregate) -> str | None:
         """Return what cards say that its answers are of; None for counts."""

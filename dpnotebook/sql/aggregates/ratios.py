@@ -40,7 +40,7 @@ from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.parse.calls import Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
-from dpnotebook.sql.select import Aggregate
+from dpnotebook.sql.select import Aggregate, is_column
 from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
@@ -538,8 +538,8 @@ class Variance(Ratio):
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the square of the column's units."""
-        unit = units.get(aggregate.argument)
-        return f"square of {aggregate.argument}'s units" if unit is None else f"{unit} squared"
+        unit, own = units.get(aggregate.argument), is_column(aggregate.argument)
+        return f"{unit} squared" if unit is not None else f"square of {aggregate.argument}'s units" if own else ""
 
 
 USUAL_MEAN, USUAL_SPREAD = 0.5, 0.25  # of values of which errors are foretold, in half-widths from the middle
@@ -577,7 +577,8 @@ class Deviation(Variance):
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the column's units."""
-        return units.get(aggregate.argument, aggregate.argument)
+        argument = aggregate.argument
+        return units.get(argument, argument if is_column(argument) else "")
 
 
 def _moved(values: Floats, errors: Floats, function: Callable[[Floats], Floats]) -> Floats:
