@@ -25,6 +25,7 @@ NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
     name: (one, spelling) for one in AGGREGATES for name, spelling in one.spellings.items()
 }
 PRIVATE = frozenset(name for name in NAMES if name.startswith("ANON_"))  # by themselves, without a clause
+AVERAGE = next(one for one in AGGREGATES if one.averages)  # what a count over the count that it is a part of is
 _KINDS = {one.kind: one for one in AGGREGATES}
 _STATISTICS = {statistic.name: statistic for one in AGGREGATES for statistic in one.statistics}
 

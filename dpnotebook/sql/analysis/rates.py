@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.catalogue import AVERAGE
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
@@ -66,8 +66,8 @@ def _mean_of(division: exp.Div) -> exp.Expr | None:
     argument = _averaged(call, of)
     if argument is None:
         return None
-    mean = Call("average", words=f"{call.words} / {of.words}")
-    made = function_of("average").node(mean, argument)
+    mean = Call(AVERAGE.kind, words=f"{call.words} / {of.words}")
+    made = AVERAGE.node(mean, argument)
     made.meta.update(call=mean, start=above.meta["start"], end=below.meta["end"])  # it was read from all of that
     return made
 
