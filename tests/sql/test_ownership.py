@@ -294,6 +294,9 @@ ATTACKS = [
     "SELECT COUNT(*) FROM (SELECT uid, cost FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid <> v.uid AND w.day > v.day)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.region = v.region AND w.day > v.day)",
+    "SELECT COUNT(*) FROM visits v JOIN days d ON TRUE WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = d.uid AND "
+    "w.n > v.n)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM days d, visits w WHERE d.uid = v.uid AND w.n > v.n)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.uid = v.uid OR w.day > v.day)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.boss = v.uid AND u.income > v.age)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM (SELECT boss AS uid, income FROM users) u WHERE u.uid = "

@@ -57,6 +57,10 @@ def rows_of_unit(
     if around is None or owner is None or inside is None or outside is None or None in (around.unit, owner.unit):
         reader.refuse_private(query, environment)
         raise reader.text.error("this cannot stand in an expression here; move it to FROM", query)
+    if not _equates_units(query.args["where"].this, source.scope, scope, reader):
+        raise reader.text.error(
+            f"rows of other units would be compared: write {owner.unit} = {around.unit}, of both tables", query
+        )
     if around.kind != owner.kind:
         raise reader.text.error(different_kinds(around, owner), query)
     value = None if isinstance(query.parent, exp.Exists) else _value(query, source, reader, made)
@@ -80,6 +84,19 @@ def rows_of_unit(
     found = exp.Subquery(this=select)
     found.meta.update(kind=kind_of(value), growth=1)
     return found
+
+
+def _equates_units(where: exp.Expr, inside: Scope, outside: Scope, reader: ReaderProtocol) -> bool:
+    """Return whether a condition says that the unit of a row inside is that of the row around it."""
+    where = where.unnest()
+    if isinstance(where, exp.And):
+        return any(_equates_units(side, inside, outside, reader) for side in (where.this, where.expression))
+    sides = [where.this.unnest(), where.expression.unnest()] if isinstance(where, exp.EQ) else []
+    if not sides or not all(isinstance(side, exp.Column) for side in sides):
+        return False
+    found = [one for side in sides if (one := inside.find(side, reader.text)) is not None]
+    scopes = [scope for column, scope in found if column.unit]
+    return len(scopes) == 2 and {id(scope) for scope in scopes} == {id(inside), id(outside)}
 
 
 def _value(

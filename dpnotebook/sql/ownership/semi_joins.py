@@ -158,12 +158,12 @@ def _with_equality(node: exp.In, select: exp.Select, units: set[str]) -> exp.Exp
     for side, around in ((bare(listed[0].unalias()), query), (left, select)):
         if not _is_unit(side, units):
             return None
-        sources = source_nodes(around)
-        if not side.table and len(sources) != 1:
+        sources, table = source_nodes(around), side.args.get("table")
+        if table is None and len(sources) != 1:
             return None
-        name = side.table or sources[0].alias_or_name
+        name = sources[0].alias_or_name if table is None else table.name
         sides.append(exp.column(side.this.copy(), table=exp.to_identifier(name, quoted=True)))
-    found = query.copy()
+    found: exp.Expr = query.copy()
     found.set("where", exp.Where(this=exp.and_(found.args["where"].this, exp.EQ(this=sides[0], expression=sides[1]))))
     return found
 

@@ -114,8 +114,8 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
 @lru_cache(maxsize=1)
 def _least() -> exp.Expr:
     """Return MIN of the values that ARG_MIN and ARG_MAX find, as it is read."""
-    select: exp.Expr = read_surface(f'SELECT MIN("{FIRST}") FROM t', {}).tree
-    return select.expressions[0]
+    item: exp.Expr = read_surface(f'SELECT MIN("{FIRST}") FROM t', {}).tree.expressions[0]
+    return item
 
 
 def clause_of(select: exp.Expr) -> Clause | None:
