@@ -129,7 +129,7 @@ class KnownPart:
         atoms, of = self.atoms[parents], self
         return KnownPart(of.part, of.columns, atoms, of.queries, of.summed, of.total, of.weighted, of.repeats)
 
-    def entries(self) -> tuple[Indices, Indices, Floats]:
+    def entries(self) -> tuple[NDArray[Any], NDArray[Any], Floats]:
         """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
         inside = np.flatnonzero(self.atoms >= 0).astype(np.int32)
         if self.columns is None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MOST_CELLS = 50_000  # of the attributes that are looked at together
-MOST_RANK = 1_200  # independent numbers that are solved for together, and
-MOST_NUMBERS = 1_600  # numbers,
+MOST_RANK = 1_800  # independent numbers that are solved for together, and
+MOST_NUMBERS = 2_600  # numbers,
 MOST_ENTRIES = 2 * 10**6  # of their queries, and of a question's over the cells
 MOST_DIFFERENT = 300  # different queries
 BESIDE = 400  # rows of what is to be measured next, that always have room

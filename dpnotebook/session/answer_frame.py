@@ -167,20 +167,21 @@ def written_columns(
 ) -> tuple[dict[str, Any], tuple[bool, ...]]:
     """Return the groups of keys of which some are worked out by a statement: their values, and levels of the others."""
     assert question.written is not None
-    keys = list(dict.fromkeys(question.written.of(axis.attribute) or axis for axis in axes))
-    sides, names, ordered = [], [], []
-    for key in keys:
-        plain = isinstance(key, Axis)
-        sides.append(_side(key, domain[key.attribute], None) if plain else np.asarray(column_of(_objects(key.labels))))
-        names.append(key.attribute if plain else key.name)
-        ordered.append(domain[key.attribute].ordered if plain else _all_whole(key.labels))
+    sides: list[NDArray[Any]] = []
+    names: list[str] = []
+    ordered: list[bool] = []
+    for key in dict.fromkeys(question.written.of(axis.attribute) or axis for axis in axes):
+        if isinstance(key, Axis):
+            sides.append(_side(key, domain[key.attribute], None))
+            names.append(key.attribute)
+            ordered.append(domain[key.attribute].ordered)
+        else:
+            sides.append(np.asarray(column_of(_objects(key.labels))))
+            names.append(key.name)
+            ordered.append(all(type(label) is int for label in key.labels))
     index = np.indices([len(side) for side in sides]).reshape(len(sides), -1)
     columns = {name: _picked(side, places) for name, side, places in zip(names, sides, index, strict=True)}
     return columns, tuple(ordered)
-
-
-def _all_whole(labels: Sequence[Any]) -> bool:
-    return all(type(label) is int for label in labels)
 
 
 def _side(axis: Axis, attribute: Attribute, by: str | None) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The first plan beside many releases, in a fresh process: python tests/benchmarks/many.py [releases].
+"""The first plan beside many releases, in a fresh process: python tests/benchmarks/many.py [releases [history...]].
 
 Of each kind of history: processor time to open the ledger, of the first plan and of the next, memory, and how many
 times longer the first plan takes than beside a tenth of the releases (10 would be no worse than in proportion).
@@ -111,11 +111,11 @@ def measured(path, noise, name):
     return *np.diff(times), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
-def main(releases=10_000):
+def main(releases=10_000, *histories):
     print(f"{'of ' + format(releases, ',') + ' releases':<30}{'open':>8}{'first':>8}{'next':>8}{'MiB':>8}{'times':>8}")
     with tempfile.TemporaryDirectory() as top:
         for noise in BUDGETS:
-            for name in HISTORIES:
+            for name in histories or HISTORIES:
                 found = []
                 for count in (releases // 10, releases):
                     path = Path(top, f"{noise} {name} {count}", "ledger")
@@ -130,4 +130,4 @@ def main(releases=10_000):
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:2]), *sys.argv[2:])

@@ -94,6 +94,32 @@ def two_thousand_atoms():
     return session, queries
 
 
+def any_conditions(count):
+    """Return a session with so many past tables of rows by conditions of any kind, and queries of others."""
+    rng = np.random.default_rng(1)
+    sizes = {"a": 18, "b": 12, "c": 10}
+    session = dpn.Session(budget=dpn.Budget(1e5, 1e-6))
+    frame = pd.DataFrame({name: [0] for name in sizes})
+    table = session.protect(frame, "t", domain={name: dpn.Range(0, n - 1) for name, n in sizes.items()})
+
+    def condition():
+        for name, size in sizes.items():
+            some = np.flatnonzero(rng.random(size) < 0.4).tolist()
+            low, high = np.sort(rng.integers(0, size, 2))
+            kinds = [f"{name} in {some}"] * bool(some) + [f"{name} >= {low} and {name} <= {high}", f"{name} <= {high}"]
+            if rng.random() < 0.5:
+                yield f"({kinds[int(rng.integers(len(kinds)))]})"
+
+    def query(**accuracy):
+        keys = [name for name in sizes if rng.random() < 0.4][:2]
+        where = (" or " if rng.random() < 0.2 else " and ").join(condition()) or None
+        return (table.groupby(keys) if keys else table).count(where=where, **accuracy)
+
+    for _ in range(count):
+        query(epsilon=0.5, fresh=True).run()
+    return session, [query(variance=float(10 ** rng.uniform(0, 3))) for _ in range(40)]
+
+
 def many_releases(folder):
     """Return a session beside 10,000 releases over seven attributes of ten levels, and queries of others."""
     path = Path(folder, "many.ledger")
@@ -111,6 +137,8 @@ def main():
     line("ranges of one attribute", *random_ranges(1000), "50")
     line("group-bys over 480 cells", *group_bys(200), "50")
     line("everything over 2,000 cells", *two_thousand_atoms(), "100")
+    line("any conditions over 2,160 cells", *any_conditions(14), "")
+    line("any conditions over 2,160 cells", *any_conditions(40), "")
     with tempfile.TemporaryDirectory() as folder:
         session, queries = many_releases(folder)
         line("group-bys of seven attributes of 10", session, queries, "100")

@@ -30,7 +30,7 @@ Groups = list[tuple[Value, Predicate]]
 MOST_CELLS = 10**6  # of groups times the cells that they are of
 MOST_LEVELS = 1_000  # of a column whose values are those of the key
 KINDS: Mapping[type, str] = {str: "text", int: "integer", bool: "boolean"}
-CONDITIONS = (exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, *OPERATORS)
+CONDITIONS: tuple[type[exp.Expr], ...] = (exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, *OPERATORS)
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,20 @@ def grouped_levels(node: exp.Expr, key: Key, scope: LinearScope) -> GroupedLevel
         raise NotLinear from None
     together: dict[tuple[type, Value], Predicate] = {}
     for given, rows in found:
-        kind = type(given), given  # 1 is no TRUE
-        together[kind] = together[kind] | rows if kind in together else rows
+        told = type(given), given  # 1 is no TRUE
+        together[told] = together[told] | rows if told in together else rows
     kinds = {kind for kind, _ in together if kind is not type(None)}
-    if len(kinds) != 1 or KINDS.get(kind := kinds.pop()) != key.kind:
+    if len(kinds) != 1:
+        raise NotLinear
+    only = kinds.pop()
+    if KINDS.get(only) != key.kind:
         raise NotLinear
     order: Sequence[Value] = [given for _, given in together] if key.levels is None else key.levels
     values = [given for given in order if given is not None]
-    listed = [(kind, given) for given in values] + [(type(None), None)]
-    if any(type(given) is not kind for given in values) or not set(together) <= set(listed):
+    listed: list[tuple[type, Value]] = [*((only, given) for given in values), (type(None), None)]
+    if any(type(given) is not only for given in values) or not set(together) <= set(listed):
         raise NotLinear
-    groups = [(one[1], together[one]) for one in listed if one in together]
+    groups: Groups = [(one[1], together[one]) for one in listed if one in together]
     columns = {name for _, rows in groups for name in rows.attributes}
     if not columns:
         raise NotLinear  # the same for all rows
