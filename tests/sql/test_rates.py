@@ -64,7 +64,8 @@ def kinds(session, text, **more):
 
 
 @pytest.mark.parametrize("written", MEANS.values(), ids=MEANS)
-def test_the_answer_is_duckdbs_and_one_mean_is_measured(people, written):
+def test_the_answer_is_duckdbs_and_one_mean_is_measured(people, written, monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
     text = f"SELECT {ALL_OF}, {written} AS rate FROM people GROUP BY region HAVING COUNT(*) > 0 ORDER BY region"
     exact = duckdb.sql(text.replace("COUNTIF", "COUNT_IF")).df()
     with contextlib.closing(exact_session(dpn.Budget(30.0, 1e-6), ":memory:")) as session:

@@ -56,7 +56,7 @@ def with_tails(bounds: Bounds) -> Bounds:
     return min(low * BEHIND, -high), max(high * BEHIND, -low)
 
 
-def located(counts: ArrayLike, scale: float, bounds: Bounds, units: float) -> tuple[Bounds, bool] | None:
+def located(counts: ArrayLike, scale: float, bounds: Bounds, units: float = 0.0) -> tuple[Bounds, bool] | None:
     """Return bounds of the values that are surely there, and whether finer bins would tell more; None where hidden.
 
     Where these are fewer than half, noise hides most: one answer of five, say, that a third have is not what all have.
@@ -70,7 +70,7 @@ def located(counts: ArrayLike, scale: float, bounds: Bounds, units: float) -> tu
     bounds
         What the bins lie between.
     units
-        About how many units there are in all.
+        About how many units there are in all, where that is known.
     """
     noisy = np.asarray(counts, dtype=float)
     found = _found(noisy, scale, noisy.size // 4)
