@@ -34,7 +34,6 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.workload.terms import row_weights
 
-ROUNDED = 1 + 1e-3  # by which a known variance may pass what an epsilon gives: prices are rounded to four figures
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
 FINER = 0.9  # by which noise is thought less fine each time, at least
@@ -332,7 +331,7 @@ def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     What is known already is not paid for again, and what is missing costs less beside it.
     """
     targets = (problem.alone_errors / problem.asked.step) ** 2
-    if (free := _known_within(problem, accuracy, targets * ROUNDED)) is not None:
+    if (free := _known_within(problem, accuracy, targets)) is not None:
         return free
     return _beside(problem, accuracy, targets)
 
