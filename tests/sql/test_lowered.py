@@ -155,7 +155,8 @@ def test_what_an_earlier_version_measured_by_itself_stays_free(people, monkeypat
         before = session.sql(text, epsilon=0.5).run()
     again = session.sql(text, epsilon=0.5)
     assert again.plan.free
-    pd.testing.assert_frame_equal(again.run().frame[["city", "n"]], before.frame[["city", "n"]])
+    found = (one.frame[["city", "n"]].sort_values("city", ignore_index=True) for one in (again.run(), before))
+    pd.testing.assert_frame_equal(*found)  # DuckDB's groups come in any order
     assert not session.sql(text, epsilon=0.7).plan.free
     session.close()
 
