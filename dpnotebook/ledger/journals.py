@@ -124,8 +124,10 @@ def _header(path: str) -> bytes:
             with as_it_lies(path) as connection:
                 return connection.serialize()[:100]
         except sqlite3.OperationalError:  # its length changed meanwhile: another process commits
-            if time.monotonic() >= patience:  # or one was killed while it did, so that it stays as it is
-                return os.pread(os.open(path, os.O_RDONLY), 100, 0)  # left open: to close it drops locks
+            if time.monotonic() >= patience:  # or one was killed while it did: its pages are not all there
+                with contextlib.suppress(OSError):
+                    return os.read(os.open(path, os.O_RDONLY), 100)  # it stays open: to close it drops locks
+                raise
             time.sleep(0.01)
 
 

@@ -404,3 +404,32 @@ def test_a_file_whose_length_changes_is_read_again(path, monkeypatch):
     with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
         assert ledger.spent == 0
     assert len(seen) > 2
+
+
+def test_a_commit_that_was_killed_before_all_pages_were_there_is_taken_back(path, kit, monkeypatch):
+    """The first page says how many there are, and is written before those that are new: SQLite reads no such file."""
+    monkeypatch.setattr(journals, "_LIVE", 0.05)
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        kit.register(ledger)
+        ledger.charge("people", "q", {}, kit.cost(0.1))
+        spent, head = ledger.spent, ledger.head
+    before, beside = path.read_bytes(), path.with_name(f"{path.name}-journal")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size = 2")  # so that what is changed does not wait in memory
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE more (text)")
+        connection.executemany("INSERT INTO more VALUES (?)", [("x" * PAGE,)] * 40)
+        journal = beside.read_bytes()
+        connection.execute("COMMIT")
+    path.write_bytes(path.read_bytes()[: len(before)])
+    beside.write_bytes(journal)
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        assert (ledger.spent, ledger.head) == (spent, head)
+    assert audit_file(path).ok
+    assert path.stat().st_size == len(before)
+
+
+def test_a_file_that_is_not_there_is_told_as_sqlite_tells_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(journals, "_LIVE", 0.0)
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        journals._header(str(tmp_path / "none.ledger"))
