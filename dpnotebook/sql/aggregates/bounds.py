@@ -54,7 +54,7 @@ RUNS = (1, 2, 3)  # neighbouring bins that are looked at together: what people e
 NEAR = 1e-3
 # Bounds begin at zero where the next smaller bins and that of zero have together so many standard deviations of noise:
 # bounds are up to twice as wide then, but small values, of which there may be many, are not taken for larger ones.
-SMALLER, SEEM = 3, 1.5
+NEXT_SMALLER, SEEM_THERE = 3, 1.5
 
 
 def magnitude_edges() -> NDArray[np.float64]:
@@ -222,9 +222,9 @@ def found(
         lower = Fraction(0)
     if passing[-1] == middle:
         upper = Fraction(0)
-    if lower > 0 and _may_be(counts[middle : passing[0]], scale, noise):
+    if lower > 0 and _seem_there(counts[middle : passing[0]], scale, noise):
         lower = Fraction(0)
-    if upper < 0 and _may_be(counts[passing[-1] + 1 : middle + 1][::-1], scale, noise):
+    if upper < 0 and _seem_there(counts[passing[-1] + 1 : middle + 1][::-1], scale, noise):
         upper = Fraction(0)
     if integer:
         # Of a bin 2^k <= x < 2^(k + 1) the largest whole number; below one there is only zero.
@@ -236,10 +236,10 @@ def found(
     return lower, upper
 
 
-def _may_be(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> bool:
+def _seem_there(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> bool:
     """Return whether there seem to be units in the last of some bins, which are the next ones, and in the first."""
-    looked = np.append(counts[1:][-SMALLER:], counts[0])
-    return bool(looked.sum() >= SEEM * math.sqrt(looked.size * law_of(noise).variance(scale)))
+    looked = np.append(counts[1:][-NEXT_SMALLER:], counts[0])
+    return bool(looked.sum() >= SEEM_THERE * math.sqrt(looked.size * law_of(noise).variance(scale)))
 
 
 def units_found(noise: Noise, scale: Fraction) -> int:

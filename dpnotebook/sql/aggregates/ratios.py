@@ -577,8 +577,7 @@ class Deviation(Variance):
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the column's units."""
-        argument = aggregate.argument
-        return units.get(argument, argument if is_column(argument) else "")
+        return Ratio.unit(self, aggregate, units)
 
 
 def _moved(values: Floats, errors: Floats, function: Callable[[Floats], Floats]) -> Floats:

@@ -31,12 +31,11 @@ def as_means(select: exp.Select) -> bool:
     """
     if clause_of(select) is not None:
         return False
-    found = [(node, mean) for node in _divisions(select) if (mean := _mean_of(node)) is not None]
-    above = [counted for node, _ in found if (counted := _counted(node.this)) is not None]
-    inside = {id(call) for node, _ in found for part in (node.this, node.expression) for call in part.walk()}
+    found = [(node, *pair) for node in _divisions(select) if (pair := _mean_of(node)) is not None]
+    inside = {id(call) for node, *_ in found for part in (node.this, node.expression) for call in part.walk()}
     shown = [call for call in calls_of(select) if id(call) not in inside]
     made = False
-    for (node, mean), counted in zip(found, above, strict=True):
+    for node, counted, mean in found:
         if counted not in shown:
             counted.replace(mean)
             node.replace(exp.Paren(this=_uncast(node.this)))
@@ -53,8 +52,8 @@ def _divisions(select: exp.Select) -> Iterator[exp.Div]:
             yield from [node for node in nodes if isinstance(node, exp.Div)]
 
 
-def _mean_of(division: exp.Div) -> exp.Expr | None:
-    """Return the mean that a division is, but for a factor of its numerator; None where it is none."""
+def _mean_of(division: exp.Div) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return the call above the line and the mean in its place that the division is; None where it is none."""
     above, below = _counted(division.this), _divisor(division.expression)
     if above is None or below is None:
         return None
@@ -69,7 +68,7 @@ def _mean_of(division: exp.Div) -> exp.Expr | None:
     mean = Call(AVERAGE.kind, words=f"{call.words} / {of.words}")
     made = AVERAGE.node(mean, argument)
     made.meta.update(call=mean, start=above.meta["start"], end=below.meta["end"])  # it was read from all of that
-    return made
+    return above, made
 
 
 def _averaged(call: Call, of: Call) -> exp.Expr | None:
