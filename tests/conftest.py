@@ -85,6 +85,7 @@ published_descent = _load("published_descent", "strategy/published_descent.py")
 fresh = _load("fresh", "fresh.py")
 privacy_part = _load("privacy_part", "privacy_part.py")
 quick_part = _load("quick_part", "quick_part.py")
+thinned = _load("thinned", "thinned.py")
 together = _load("together", "together.py")
 
 
@@ -109,6 +110,8 @@ def pytest_collection_modifyitems(items):
     """Mark what belongs to the quick parts, and what takes minutes; put what takes longest first."""
     here = Path(__file__).parent
     items.sort(key=lambda item: together.place_of(item.nodeid))
+    for item in thinned.left_out(items):
+        item.add_marker(pytest.mark.slow)
     for item in items:
         if item.path.name == "published.ipynb":
             item.add_marker(pytest.mark.slow)

@@ -491,6 +491,7 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
 @pytest.mark.parametrize("dtype", COLUMNS)
@@ -956,6 +957,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_just_a_name(name, monkeypatch):
     """As a column, as a level, as a table and as a unit: counted like any other, in where= and in SQL."""

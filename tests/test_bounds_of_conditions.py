@@ -35,6 +35,7 @@ def table(request):
         yield session.protect(FRAME, "people", domain=DOMAIN)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "where",
     [

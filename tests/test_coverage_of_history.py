@@ -59,6 +59,7 @@ def errors_and_hits(delta, sessions):
     return {kind: np.concatenate(errors[kind]) for kind in KINDS}, {kind: np.concatenate(hits[kind]) for kind in KINDS}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["laplace", "gaussian"])
 def test_errors_are_as_large_as_they_say_whatever_an_answer_came_from(delta):

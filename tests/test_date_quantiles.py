@@ -20,6 +20,7 @@ def _exact(monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("zone", [None, "Europe/Paris"])
 def test_the_median_day_is_that_of_pandas(zone):
     rows = made()

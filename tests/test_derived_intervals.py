@@ -245,6 +245,7 @@ COVERED = {
 LONG = {"larger groups", "joined"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in COVERED])
 def test_intervals_hold_as_often_as_they_say(session, name):
     """All rows of a column within what chance allows of 95%, and a point more.
@@ -338,6 +339,7 @@ STATEMENTS = {
 }
 
 
+@pytest.mark.one_in(2)
 def test_redraws_spread_as_standard_errors_say(planned):
     """Of everything that the planner answers, also from several releases at once."""
     table = planned.table("visits")
@@ -378,6 +380,7 @@ def test_what_answers_share_their_redraws_share(planned):
     assert rest["std_error"] == pytest.approx(ulm["std_error"], rel=0.1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_statements_that_the_planner_answers_have_intervals_too(planned, name):
     query = planned.sql(STATEMENTS[name], epsilon=1)
@@ -413,6 +416,7 @@ def test_a_difference_of_independent_answers_is_exact(planned):
     assert np.allclose(found["upper"] - found["value"], norm.ppf(0.975) * together)
 
 
+@pytest.mark.one_in(2)
 def test_differences_hold_as_often_as_they_say(law):
     """Of independent releases, and of such that share what was measured.
 

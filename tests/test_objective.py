@@ -71,6 +71,7 @@ ASKED = {
 }
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("accuracy", [{"error": 20}, {"variance": 100}, {"error": 30, "confidence": 0.8}], ids=str)
 def test_no_price_rises(people, name, accuracy):
@@ -240,6 +241,7 @@ def test_what_is_measured_with_order_has_a_law_for_each_answer(people):
     assert (answers.alike == np.arange(36)).all()
 
 
+@pytest.mark.one_in(2)
 def test_a_moment_finds_the_worst_answer_that_seconds_do(noise):
     """Running counts by an error are planned while somebody waits; the search for all answers together is longer."""
     quick, full = (select_own(Prefix(288), noise, effort, "worst") for effort in ("quick", "full"))

@@ -255,6 +255,7 @@ def test_what_noise_hid_has_no_answer_and_no_error():
         assert session.sql(asked, error=50).question.selects[0].contribution.kind == "rows"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("asked", ["COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)", "STDDEV(cost)"])
 def test_answers_are_better_than_those_of_sampled_rows(asked):
@@ -359,6 +360,7 @@ MESSY = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", MESSY)
 def test_messy_columns_have_answers_or_are_not_found(name):
     """Nothing fails after the charge, and what all rows have in common is what comes out."""

@@ -43,6 +43,7 @@ def half_widths(release):
     return ((release.frame["upper"] - release.frame["lower"]) / 2).to_numpy(dtype=float)
 
 
+@pytest.mark.one_in(2)
 def test_every_month_keeps_the_error_and_the_price_is_what_was_said(session):
     so_far = session.running_count("visits", horizon=MONTHS, error=50)
     assert so_far.error <= 50
@@ -214,6 +215,7 @@ def test_it_costs_less_than_every_month_anew(session, noise):
     assert so_far < (0.6 if noise == "laplace" else 0.2) * MONTHS * alone
 
 
+@pytest.mark.one_in(2)
 def test_an_epsilon_is_never_passed(session):
     so_far = session.running_count("visits", horizon=MONTHS, epsilon=0.4, where="ward == 'A'")
     for number in range(1, MONTHS + 1):
@@ -223,6 +225,7 @@ def test_an_epsilon_is_never_passed(session):
     assert 0.2 < session.spent.epsilon <= 0.4
 
 
+@pytest.mark.one_in(2)
 def test_the_counts_are_off_as_much_as_is_said(noise):
     """Exactly: how much each draw moves the counts, alone, and the variance that its scale gives it."""
     frames = [month(number, 10 * number) for number in range(1, 7)]

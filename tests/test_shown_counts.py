@@ -19,6 +19,7 @@ ASKED = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("code", ASKED)
 def test_a_release_is_shown_again_as_it_was_and_its_code_asks_for_it(tmp_path, code):
     path = tmp_path / "ledger.db"

@@ -47,6 +47,7 @@ def by_table(monkeypatch):
     monkeypatch.setattr(answers, "WEIGHTS_LIMIT", 0)  # intervals of Laplace noise as of answers that are many
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("accuracy", [{"epsilon": 1.0}, {"error": 30.0}, {"epsilon": 1.0, "simultaneous": True}])
 @pytest.mark.parametrize("where", [None, "a >= 1 and b != 2"])
 def test_tables_are_those_that_a_frame_would_have(noise, monkeypatch, accuracy, where, tmp_path):
@@ -132,6 +133,7 @@ def test_one_table_at_a_time(noise, by_table, tmp_path):
         assert found.marginal("d", "a").frame.equals(pair.frame)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("way", [2, 3])
 def test_errors_are_those_that_are_said(noise, way, monkeypatch):
     monkeypatch.setattr(partwise, "MAX_ANSWERS", 700)

@@ -269,6 +269,7 @@ print(asked)
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_what_does_not_end_by_itself(number):
     """In a process of its own: here a browser may have a loop that runs, and signals are everybody's."""

@@ -63,6 +63,7 @@ def half_widths(release):
     return (release.frame["upper"] - release.frame["lower"]).to_numpy(dtype=float) / 2
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", WORKLOADS)
 class TestEveryPartKeepsItsError:
     def test_as_planned_and_as_delivered(self, people, name):
@@ -98,6 +99,7 @@ class TestEveryPartKeepsItsError:
         assert (half_widths(query.run()) <= targets_of(query) * ROUNDED).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("noise", "seed"),
     [
@@ -148,6 +150,7 @@ def drawn_errors(plan, noise, runs):
     return off / row_weights(item.strategy.workload)[:, None]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 def test_every_part_misses_its_error_as_rarely_as_is_said(noise):
     workload = dpn.identity("region").within(12) + dpn.total().within(4)

@@ -132,8 +132,49 @@ def open_notebook(base, context, workdir):
         notebook.page.close()
 
 
+@pytest.fixture(scope="session")
+def lasting():
+    """Keep the notebook in whose page and kernel many tests go on, one after another."""
+    from playwright.sync_api import Error
+
+    kept = []
+    yield kept
+    for notebook in kept:
+        with contextlib.suppress(Error):
+            notebook.shutdown()
+        notebook.page.close()
+
+
+@pytest.fixture
+def go_on(base, context, workdir, lasting):
+    """Return a function that puts cells into a notebook that is open, after a cell that makes a session.
+
+    Loading JupyterLab and importing packages takes nearly all of the time of a test: here it is done once.
+    """
+
+    def fill(cells, setup=SETUP):
+        cells = [setup, *cells] if setup else cells
+        if not lasting or lasting[-1].js("panel.sessionContext.session?.kernel?.status") != "idle":
+            path = workdir / f"goes_on_{len(lasting)}.ipynb"
+            write_notebook(path, cells)
+            lasting.append(driver.Notebook(context.new_page(), base, path.name))
+        else:
+            lasting[-1].page.bring_to_front()
+            lasting[-1].fill(as_notebook(cells))
+        return lasting[-1]
+
+    return fill
+
+
 def write_notebook(path, cells):
     """Write a notebook; a cell is its source, or (source, MIME bundle of an output)."""
+    import nbformat as nbf
+
+    nbf.write(as_notebook(cells), path)
+
+
+def as_notebook(cells):
+    """Return cells as a notebook."""
     import nbformat as nbf
 
     # Without a kernelspec JupyterLab asks for one and the notebook never becomes ready.
@@ -144,7 +185,7 @@ def write_notebook(path, cells):
         outputs = [] if bundle is None else [nbf.v4.new_output("display_data", bundle)]
         count = None if bundle is None else 1
         notebook.cells.append(nbf.v4.new_code_cell(source, outputs=outputs, execution_count=count))
-    nbf.write(notebook, path)
+    return notebook
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ FLAGS = [
     "--proxy-server=http://127.0.0.1:9",
     "--proxy-bypass-list=127.0.0.1",
 ]
+SIZE = 1400, 1000  # of a page, pixels
 IN_USE = """() => { const p = window.jupyterapp.shell.currentWidget;
     return p.content.widgets.some(c => c.model.executionState === 'running')
       || !!document.querySelector('.jp-Cell.jp-mod-running')
@@ -109,7 +110,7 @@ def lab_server(
 
 
 @contextlib.contextmanager
-def chromium(playwright: Any, base: str, size: tuple[int, int] = (1400, 1000)) -> Iterator[Any]:
+def chromium(playwright: Any, base: str, size: tuple[int, int] = SIZE) -> Iterator[Any]:
     """Open a fresh Chromium profile; what is asked of others than `base` is noted in `.blocked`, and reaches nobody."""
     profile = tempfile.mkdtemp(prefix="chromium-")
     context = playwright.chromium.launch_persistent_context(
@@ -171,6 +172,13 @@ class Notebook:
             "window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'",
             timeout=timeout * 1000,
         )
+
+    def fill(self, notebook: dict[str, Any]) -> None:
+        """Put other cells in the place of all there are, as a person would who goes on in the same kernel."""
+        self.js("[...app.shell.widgets('main')].filter(one => one !== panel).map(one => one.dispose()) && null")
+        self.page.set_viewport_size(dict(zip(("width", "height"), SIZE, strict=True)))
+        self.js("panel.model.fromJSON(arg)", notebook)
+        self.errors.clear()
 
     def command(self, name: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab."""

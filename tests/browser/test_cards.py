@@ -23,9 +23,9 @@ def height(output):
 
 
 @pytest.fixture
-def shown(open_notebook, request):
+def shown(go_on):
     """Open a notebook with four questions, and show their cards."""
-    notebook = open_notebook(f"{request.node.originalname}.ipynb", [COUNT, GROUPS, STATEMENT, REFUSED])
+    notebook = go_on([COUNT, GROUPS, STATEMENT, REFUSED])
     for cell in range(5):
         notebook.run_cell(cell)
     card(notebook.output(4)).wait_for()
@@ -112,9 +112,9 @@ def _texts(notebook):
     ]
 
 
-def test_the_prompt_leaves_the_answer_in_place_of_its_plan(open_notebook, saved, shot):
+def test_the_prompt_leaves_the_answer_in_place_of_its_plan(go_on, saved, shot):
     sql = "%%dpsql --ask -e 0.1\nSELECT COUNT(*) AS n FROM patients WHERE age < 45"
-    notebook = open_notebook("asked.ipynb", [sql], setup=SETUP.replace("twice.ledger", ":memory:"))
+    notebook = go_on([sql], setup=SETUP.replace("twice.ledger", ":memory:"))
     notebook.run_cell(0)
     notebook.js("panel.content.activeCellIndex = 1")
     notebook.js("(void app.commands.execute('notebook:run-cell'))")
@@ -129,11 +129,11 @@ def test_the_prompt_leaves_the_answer_in_place_of_its_plan(open_notebook, saved,
     assert output.locator(CARDS).count() == 1
     assert "nothing is spent by looking" not in output.inner_text()
     notebook.save()
-    assert "nothing is spent by looking" not in _texts(saved("asked.ipynb"))[1]
+    assert "nothing is spent by looking" not in _texts(saved(notebook.path))[1]
 
 
-def test_what_unfolds(open_notebook, shot):
-    notebook = open_notebook("unfolds.ipynb", [COUNT])
+def test_what_unfolds(go_on, shot):
+    notebook = go_on([COUNT])
     notebook.run_cell(0)
     notebook.run_cell(1)
     output = notebook.output(1)
@@ -159,9 +159,9 @@ session.protect(goods, "goods", domain={"price $a$": prices});
 """
 
 
-def test_odd_names_are_shown_as_they_are(open_notebook, shot):
+def test_odd_names_are_shown_as_they_are(go_on, shot):
     where = "goods.dp.count(where=\"`price $a$` == '$5 to $10'\", epsilon=0.1)"
-    notebook = open_notebook("odd.ipynb", ['goods.dp.histogram("price $a$", epsilon=0.1).run()', where], setup=ODD)
+    notebook = go_on(['goods.dp.histogram("price $a$", epsilon=0.1).run()', where], setup=ODD)
     for cell in range(3):
         notebook.run_cell(cell)
     card(notebook.output(2)).wait_for()

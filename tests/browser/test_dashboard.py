@@ -1,19 +1,17 @@
 """The live dashboard and figures in JupyterLab."""
 
-import re
-
 import pytest
+
+CELLS = [
+    "session.dashboard()",
+    "patients.dp.histogram('region', epsilon=0.2).run()",
+    "patients.dp.count(where='age < 30', epsilon=0.1).run()",
+]
 
 
 @pytest.fixture
-def board(open_notebook, request):
-    name = re.sub(r"\W", "", request.node.name) + ".ipynb"
-    cells = [
-        "session.dashboard()",
-        "patients.dp.histogram('region', epsilon=0.2).run()",
-        "patients.dp.count(where='age < 30', epsilon=0.1).run()",
-    ]
-    notebook = open_notebook(name, cells)
+def board(go_on):
+    notebook = go_on(CELLS)
     notebook.run_cell(0)
     notebook.run_cell(1)
     notebook.output(1).locator(".js-plotly-plot .main-svg").first.wait_for()
@@ -65,8 +63,10 @@ def test_titles_of_tabs_are_whole_where_it_is_narrow(board):
     assert [title for title, needed, given in widths if needed > given] == []
 
 
-def test_its_numbers_stay_when_it_is_opened_again(board, reopen):
-    board.run_cell(2)
+def test_its_numbers_stay_when_it_is_opened_again(open_notebook, reopen):
+    board = open_notebook("board.ipynb", CELLS)
+    for number in range(3):
+        board.run_cell(number)
     board.output(1).get_by_text("80% of the budget left").wait_for()
     board.save()
     again = reopen(board)

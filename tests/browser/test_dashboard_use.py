@@ -17,10 +17,9 @@ def tab(notebook, cell, name):
 
 
 @pytest.fixture
-def board(open_notebook, request):
-    name = re.sub(r"\W", "", request.node.name) + ".ipynb"
+def board(go_on):
     cells = ["session.dashboard()", "patients.dp.histogram('region', epsilon=0.2).run()"]
-    notebook = open_notebook(name, [*cells, "patients.dp.count(where='age < 30', epsilon=0.1).run()"])
+    notebook = go_on([*cells, "patients.dp.count(where='age < 30', epsilon=0.1).run()"])
     for number in range(3):
         notebook.run_cell(number)
     notebook.output(1).get_by_text("80% of the budget left").wait_for()

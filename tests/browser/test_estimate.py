@@ -12,7 +12,7 @@ import dpnotebook as dpn
 EVIL = {EVIL!r}
 n = 20_000
 patients = pd.DataFrame({{"age": np.arange(n) % 100, "ward no 😀": np.where(np.arange(n) % 3, "North", EVIL)}})
-session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="estimate.ledger")
+session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="LEDGER")
 session.protect(patients, "patients", rows=n, domain={{"age": dpn.Range(0, 99), "ward no 😀": ["North", EVIL]}});
 """
 BUSY = """
@@ -46,11 +46,11 @@ class Typist:
 
 
 @pytest.fixture
-def typist(open_notebook, workdir, request):
+def typist(open_notebook, go_on, request):
     """Return who types into a notebook whose first cell made a session."""
-    (workdir / "estimate.ledger").unlink(missing_ok=True)
-    name = re.sub(r"\W", "", request.node.name) + ".ipynb"
-    notebook = open_notebook(name, ["", "", "%load_ext dpnotebook", BUSY], setup=SETUP)
+    name, cells = re.sub(r"\W", "", request.node.name), ["", "", "%load_ext dpnotebook", BUSY]
+    setup = SETUP.replace("LEDGER", f"{name}.ledger")
+    notebook = open_notebook(f"{name}.ipynb", cells, setup) if "restart" in name else go_on(cells, setup)
     notebook.run_cell(0)
     return Typist(notebook)
 

@@ -15,8 +15,8 @@ CELLS = [
 ]
 
 
-def test_a_table_is_protected_by_keyboard_alone(open_notebook, shot):
-    notebook = open_notebook("guide.ipynb", CELLS, setup=None)
+def test_a_table_is_protected_by_keyboard_alone(go_on, shot):
+    notebook = go_on(CELLS, setup=None)
     notebook.run_cell(0)
     page, output = notebook.page, notebook.output(0)
     output.get_by_label("Lowest").wait_for()
@@ -63,10 +63,8 @@ CUT_OFF = """output => { const edge = output.getBoundingClientRect().right + 1;
     return shown.filter(one => one.getBoundingClientRect().right > edge).map(one => one.outerHTML.slice(0, 200)); }"""
 
 
-def test_odd_names_are_declared_as_they_are_in_both_themes_wide_and_narrow(open_notebook, shot):
-    notebook = open_notebook(
-        "odd_guide.ipynb", [ODD, "shop.dp.groupby('price $a$').count(epsilon=0.5).run()"], setup=None
-    )
+def test_odd_names_are_declared_as_they_are_in_both_themes_wide_and_narrow(go_on, shot):
+    notebook = go_on([ODD, "shop.dp.groupby('price $a$').count(epsilon=0.5).run()"], setup=None)
     notebook.run_cell(0)
     page, output = notebook.page, notebook.output(0)
     column = output.get_by_label("Column", exact=True)

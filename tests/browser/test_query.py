@@ -25,10 +25,9 @@ def press(notebook, output, key, times):
 
 
 @pytest.fixture
-def asked(open_notebook, request):
-    """Open a notebook in which a query stands, with its card and controls."""
-    name = re.sub(r"\W", "", request.node.name) + ".ipynb"
-    notebook = open_notebook(name, [QUERY, "session", "len(session.history())"])
+def asked(go_on):
+    """Show a query with its card and controls."""
+    notebook = go_on([QUERY, "session", "len(session.history())"])
     notebook.run_cell(0)
     notebook.run_cell(1)
     run_button(notebook.output(1)).wait_for()
@@ -90,7 +89,7 @@ def test_discard_leaves_a_line(asked):
     output = asked.output(1)
     output.get_by_role("button", name="Discard").click()
     wait_released(output, "discarded: nothing was spent")
-    assert run_button(output).count() == 0
+    run_button(output).wait_for(state="detached")
 
 
 def test_a_run_in_another_cell_ends_the_controls(asked, shot):
@@ -98,7 +97,7 @@ def test_a_run_in_another_cell_ends_the_controls(asked, shot):
     asked.js("panel.content.widgets[3].model.sharedModel.setSource(arg)", f"{QUERY}.run()")
     asked.run_cell(3)
     wait_released(output, "answered by release #1, which took 10% of the budget (ε 0.1)")
-    assert run_button(output).count() == 0
+    run_button(output).wait_for(state="detached")
     assert "this question 10% (ε 0.1)" in output.inner_text()
     shot(output, "answered_elsewhere")
 
@@ -114,7 +113,9 @@ def test_an_error_stays_in_its_line(asked, shot):
     shot(output, "error")
 
 
-def test_a_saved_notebook_opens_as_it_was_left(asked, saved, reopen):
+def test_a_saved_notebook_opens_as_it_was_left(open_notebook, saved, reopen):
+    asked = open_notebook("left.ipynb", [QUERY])
+    asked.run_all()
     run_button(asked.output(1)).click()
     wait_released(asked.output(1))
     before = asked.output(1).inner_text()
@@ -129,8 +130,8 @@ def test_a_saved_notebook_opens_as_it_was_left(asked, saved, reopen):
     assert again.errors == []
 
 
-def test_a_known_answer_is_there_at_once(open_notebook, shot):
-    notebook = open_notebook("known.ipynb", [f"{QUERY}.run()", QUERY])
+def test_a_known_answer_is_there_at_once(go_on, shot):
+    notebook = go_on([f"{QUERY}.run()", QUERY])
     notebook.run_all()
     text = notebook.output(2).inner_text()
     assert "Answered from the ledger: costs nothing · left 90%" in text
@@ -139,8 +140,8 @@ def test_a_known_answer_is_there_at_once(open_notebook, shot):
     shot(notebook.output(2), "known")
 
 
-def test_run_all_does_not_wait_for_anybody(open_notebook):
-    notebook = open_notebook("all.ipynb", [QUERY, "print('went on')"])
+def test_run_all_does_not_wait_for_anybody(go_on):
+    notebook = go_on([QUERY, "print('went on')"])
     notebook.run_all()
     assert "went on" in notebook.output(2).inner_text()
 
@@ -155,8 +156,8 @@ with watched() as progress:
 """
 
 
-def test_a_progress_bar_for_what_takes_over_a_second(open_notebook, workdir):
-    notebook = open_notebook("slow.ipynb", [SLOW, "with watched() as progress: pass"], setup=None)
+def test_a_progress_bar_for_what_takes_over_a_second(go_on, workdir):
+    notebook = go_on(["with watched() as progress: pass"], setup=SLOW)
     notebook.js("panel.content.activeCellIndex = 0")
     notebook.js("(void app.commands.execute('notebook:run-cell'))")
     output = notebook.output(0)

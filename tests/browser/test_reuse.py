@@ -8,10 +8,10 @@ OVERFLOW = "element => [element.scrollWidth, element.clientWidth]"
 
 
 @pytest.fixture
-def asked(open_notebook, request):
+def asked(go_on):
     """Open a notebook in which a table was released within ±100 rows, and parts of it and it again are asked for."""
     cells = [f"{TABLE.format(100)}.run()", PART, TABLE.format(40), "session.dashboard()"]
-    notebook = open_notebook(request.node.name + ".ipynb", cells)
+    notebook = go_on(cells)
     notebook.run_cell(0)
     notebook.run_cell(1)
     return notebook
@@ -60,8 +60,8 @@ def test_a_refinement_shows_what_it_saves_and_runs(asked, shot):
     assert asked.errors == []
 
 
-def test_an_offer_is_shown_whole_and_spends_nothing(open_notebook, shot):
-    notebook = open_notebook("offer.ipynb", ["%load_ext dpnotebook", '%dp prefetch patients ranges("age")', "session"])
+def test_an_offer_is_shown_whole_and_spends_nothing(go_on, shot):
+    notebook = go_on(["%load_ext dpnotebook", '%dp prefetch patients ranges("age")', "session"])
     for cell in range(4):
         notebook.run_cell(cell)
     offer = notebook.output(2)
@@ -76,9 +76,9 @@ def test_an_offer_is_shown_whole_and_spends_nothing(open_notebook, shot):
     assert notebook.errors == []
 
 
-def test_a_row_that_stood_out_is_measured_afresh_by_a_button(open_notebook, shot):
+def test_a_row_that_stood_out_is_measured_afresh_by_a_button(go_on, shot):
     seen = 'patients.dp.histogram("age", error=40).run()'
-    notebook = open_notebook("picked.ipynb", [seen, 'patients.dp.count(where="age == 30", error=40)', "session"])
+    notebook = go_on([seen, 'patients.dp.count(where="age == 30", error=40)', "session"])
     for cell in range(3):
         notebook.run_cell(cell)
     output = notebook.output(2)

@@ -35,8 +35,8 @@ OVERFLOW = "element => [element.scrollWidth, element.clientWidth]"
 
 
 @pytest.fixture
-def asked(open_notebook, request):
-    notebook = open_notebook(request.node.name + ".ipynb", CELLS, setup=SETUP)
+def asked(go_on):
+    notebook = go_on(CELLS, setup=SETUP)
     notebook.run_cell(0)
     notebook.run_cell(1)
     return notebook

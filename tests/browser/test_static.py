@@ -26,9 +26,9 @@ def bundles():
 
 
 @pytest.fixture
-def untrusted(open_notebook, bundles):
-    """Open a notebook that JupyterLab did not see being run."""
-    notebook = open_notebook("untrusted.ipynb", [(name, bundle) for name, bundle in bundles.items()], setup=None)
+def untrusted(go_on, bundles):
+    """Show outputs that JupyterLab did not see being made."""
+    notebook = go_on([(name, bundle) for name, bundle in bundles.items()], setup=None)
     notebook.output(0).get_by_text("nothing is spent by looking").wait_for()
     assert not notebook.js("panel.model.cells.get(0).trusted")
     return notebook

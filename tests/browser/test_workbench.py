@@ -81,8 +81,8 @@ def test_by_mouse_from_empty_to_a_chart_that_stays(open_notebook, reopen, saved,
     assert not any(words in text for words in DEAD), text
 
 
-def test_by_keyboard_alone_and_the_focus_stays(open_notebook):
-    notebook = open_notebook("workbench_keys.ipynb", CELLS)
+def test_by_keyboard_alone_and_the_focus_stays(go_on):
+    notebook = go_on(CELLS)
     output = used(notebook)
     page = notebook.page
 
@@ -131,8 +131,8 @@ session.budget_planner(
 """
 
 
-def test_eight_questions_cost_less_together_and_the_dashboard_follows(open_notebook, shot):
-    notebook = open_notebook("workbench_eight.ipynb", [EIGHT, "session.dashboard()"])
+def test_eight_questions_cost_less_together_and_the_dashboard_follows(go_on, shot):
+    notebook = go_on([EIGHT, "session.dashboard()"])
     notebook.run_all()
     output, board = notebook.output(1), notebook.output(2)
     run = output.get_by_role("button", name="Run all: spend")

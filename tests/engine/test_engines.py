@@ -228,6 +228,7 @@ CASES = [(name, Contribution("groups", MANY.get(name, 2))) for name in STATEMENT
 CASES += [(name, kind) for name in ("plain", "itself") for kind in (Contribution("rows", 3), Contribution("l2"))]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "contribution"), CASES, ids=lambda case: getattr(case, "kind", case))
 def test_statements_add_up_to_the_same_numbers(both, name, contribution):
     """Whole numbers, equal to the last one: the same rows of every unit are drawn, clamped, rounded and added up."""

@@ -158,6 +158,7 @@ def test_keys_are_told_apart_as_duckdb_tells_them(kind):
             assert (shown, n) in found
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", [*ACCEPTED, *UNITS_ONLY])
 def test_units_are_told_apart_as_keys_are(kind):
     values = (ACCEPTED | UNITS_ONLY)[kind]
@@ -217,6 +218,7 @@ LISTS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize("where", ["connection", "file"])
 def test_elements_are_keys_as_scalars_are(kind, where, tmp_path):
@@ -260,6 +262,7 @@ def collated(collation, connection=None):
     return connection
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("where", ["connection", "file", "default"])
 def test_no_collation_makes_two_texts_one(collation, where, tmp_path):

@@ -208,6 +208,7 @@ def every_name(admin, kind):
     ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_keys_and_units_are_told_apart_as_postgresql_tells_them(every, kind):
     spellings = [spelling for spellings, _ in ACCEPTED[kind] for spelling in spellings]

@@ -45,6 +45,7 @@ def test_answers_are_those_of_the_whole_table():
     np.testing.assert_allclose(found.answers({0: first, 2: last}).reshape(2, 5), expected)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kinds", [2, 5])
 def test_a_planted_mixture_is_found_through_the_noise(kinds):
     """Of 8 attributes of 6 levels, all pairs are released.

@@ -174,6 +174,7 @@ def test_every_cell_has_spent_what_its_rows_may_have_lost(path, name, seed):
     again.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_ledger_with_snapshots_opens_to_the_same_bits(path, name, monkeypatch):
     monkeypatch.setattr(module, "SNAPSHOT_WORK", 1)

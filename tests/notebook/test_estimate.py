@@ -115,6 +115,7 @@ CALLS = [
 FORMS = ["{}", "q = {}", "{}.run()", "q = {}.run().plot()", "{}.run().frame['n'].head(3);"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("call", "form"), [*((call, FORMS[0]) for call in CALLS), *((CALLS[0], form) for form in FORMS[1:])]
 )

@@ -228,6 +228,7 @@ def test_one_release_in_several_ways_and_comparisons(session, releases):
     read(folder)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "asked", ["cdf", "workload", "agg", "value_counts", "shares", "sql", "planned", "std", "quantiles"]
 )

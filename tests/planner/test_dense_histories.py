@@ -43,6 +43,7 @@ def axes_of(names):
     return tuple(Axis(name, tuple(range(SIZES[name]))) for name in names)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("noise", "seed"), [("laplace", 21), ("gaussian", 22)])
 def test_answers_equal_dense_least_squares(noise, seed):
     rng = np.random.default_rng(seed)

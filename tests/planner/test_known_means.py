@@ -156,6 +156,7 @@ def test_means_of_other_rows_or_bounds_tell_nothing(asked):
     assert people.dp.mean("stay", where="sex == 'F'", epsilon=0.01).plan.free
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_intervals_of_means_from_the_record_hold_as_often_as_they_say(noise):

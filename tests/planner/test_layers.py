@@ -217,6 +217,7 @@ def test_a_release_of_different_rows_survives_a_restart(visits, tmp_path):
         assert set(again.release(1).frame.columns) == set(first.frame.columns)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 def test_intervals_of_different_rows_hold_as_often_as_they_say(same_noise, visits):
     session, rows = visits

@@ -127,6 +127,7 @@ def test_a_release_of_several_measures_survives_a_restart(visits, tmp_path):
         pd.testing.assert_frame_equal(first.frame, second.frame)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 def test_intervals_hold_as_often_as_they_say(visits):
     session, rows = visits

@@ -150,6 +150,7 @@ def played(seed, by, delta):
     return one
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("by", "delta"),
     [("error", 0.0), ("epsilon", 1e-6)]

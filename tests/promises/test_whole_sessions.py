@@ -24,6 +24,7 @@ MOST_OVERSTATED = 0.05  # of the questions that are combined with what is known
 MOST_CELLS, LARGE = 150, 10_000
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("noise", "seed"), QUICK)
 def test_a_session(noise, seed, whole):
     """What is planned, shown and best is compared answer by answer; how large the noise is has an exact law."""
@@ -36,6 +37,7 @@ def test_a_session(noise, seed, whole):
     assert "reuse" in found.actions
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", BROKEN_ONCE)
 def test_a_session_that_failed_once(seed, whole):
     most = BROKEN_ONCE[seed]

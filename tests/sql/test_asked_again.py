@@ -94,6 +94,7 @@ def exact(monkeypatch):
         yield protected(session)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     exact.sql(before, epsilon=MUCH).run()
@@ -104,6 +105,7 @@ def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     assert_same(answer, exact.sql(then, epsilon=MUCH, fresh=True).run())
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_becomes_sharper(before, then, same_noise):
     with dpn.Session(dpn.Budget(40.0, 1e-6), confirm="never") as session:
@@ -118,6 +120,7 @@ def test_the_same_in_other_words_becomes_sharper(before, then, same_noise):
         assert asked.cost.units <= (whole - spent) * 1.01
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("before", "then"), ANOTHER)
 def test_what_only_looks_alike_is_paid_for(exact, before, then):
     exact.sql(before, epsilon=MUCH).run()

@@ -101,6 +101,7 @@ def check(session, asked):
     return release
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 @pytest.mark.parametrize("name", COLUMNS)
 def test_an_answer_is_finite_or_null_with_a_reason(engine, name):

@@ -181,6 +181,7 @@ def check_intervals(study, runs, at_once=False):
     return float(shares.min()), float(shares.mean()), float(shares.max()), float(np.mean(together))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in QUICK])
 def test_cards_say_how_wrong_answers_will_be(name, table):
@@ -197,6 +198,7 @@ def test_cards_say_how_wrong_what_is_worked_out_will_be(name, table):
         assert errors.max() / (WITHIN * 1.1) < said < errors.max() * WITHIN * 1.1, told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", QUICK_DERIVED)
 def test_intervals_of_what_is_worked_out_hold(name, table):

@@ -102,6 +102,7 @@ def many(measured, units, times):
     return Totals(tuple((i,) for i in range(times)), np.repeat(found.numbers, times, axis=0))
 
 
+@pytest.mark.one_in(4)
 @BOTH
 @pytest.mark.parametrize("kind", ["groups", "rows"])
 @pytest.mark.parametrize("rows", [5, 80, 2500])
@@ -118,6 +119,7 @@ def test_intervals_hold_in_groups_of_any_size(accountant, kind, rows, correlatio
         assert covered > 0.9 - 4.5 * math.sqrt(0.09 / DRAWS)
 
 
+@pytest.mark.one_in(2)
 @BOTH
 @pytest.mark.parametrize("correlation", [0.0, 0.6, -0.9])
 def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant, correlation):

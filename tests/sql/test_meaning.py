@@ -226,6 +226,7 @@ class WriterOfParts(Writer):
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("seed", "kind"),
     [

@@ -115,6 +115,7 @@ STATEMENTS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @DELTAS
 @ROWS
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -261,6 +262,7 @@ ASKED_AGAIN = [
 TABLES = [(1e-6, 1, "rows"), (1e-6, 4, "rows"), (0.0, 1, "rows"), (0.0, 4, "rows"), (1e-6, 4, "l2")]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", range(len(ASKED_AGAIN)))
 @pytest.mark.parametrize(("delta", "rows", "contribution"), TABLES)
 def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise):

@@ -83,6 +83,7 @@ def error(found, lengths, norm, noise):
 KINDS = ("far apart", "few rows", "all over", "more with rows", "two kinds")
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("squares", [False, True])
 @pytest.mark.parametrize("noise", [1.0, 5.0, 25.0])
 @pytest.mark.parametrize("kind", KINDS)

@@ -65,6 +65,7 @@ TABLE_4 = [
 SLOW = [pytest.param(*row, marks=pytest.mark.slow) for row in TABLE_4 if row[1] > 256]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("workload", "n", "published"), [row for row in TABLE_4 if row[1] <= 256] + SLOW)
 def test_table_4(workload, n, published):
     found = opt_0(workload(n))

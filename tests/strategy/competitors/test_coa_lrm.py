@@ -38,6 +38,7 @@ TABLE_5 = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "n", "published", "same"), TABLE_5)
 def test_coa_of_table_5(name, n, published, same):
     w = WORKLOADS[name](n)
