@@ -269,7 +269,8 @@ def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) ->
         unknown = ", ".join(key.name for key in select.keys if key.levels is None) or "these keys"
         raise SQLError(
             f"which groups of {unknown} exist is not known beforehand, and hiding those of few people takes a budget "
-            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown} in domain="
+            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown}, or of what it is "
+            "worked out from, in domain="
         )
     share = min(books.threshold_delta * units / books.accountant.total, books.threshold_delta)
     if select.delta is not None:

@@ -558,7 +558,7 @@ MEASURED_BY_ITSELF = [
     "SELECT COUNT(* EXCLUDE age) FROM visits",
     "SELECT SUM(1) FROM visits",
     "SELECT SUM(age + 1) FROM visits",
-    "SELECT age + 1, COUNT(*) FROM visits GROUP BY 1",
+    "SELECT age + 0.5, COUNT(*) FROM visits GROUP BY 1",
     "SELECT (SELECT 1), COUNT(*) FROM visits",
     "SELECT COUNT(*) FROM visits WHERE age",
     "SELECT COUNT(*) FROM visits WHERE 'x'",

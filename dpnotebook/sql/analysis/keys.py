@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -15,6 +15,7 @@ from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.errors import DomainError
+from dpnotebook.sql import level_values
 from dpnotebook.sql.analysis.value_bounds import PARTS
 from dpnotebook.sql.level_texts import rows_in_sql
 from dpnotebook.sql.ownership.date_spans import part_of_times
@@ -72,7 +73,9 @@ def key_columns(
     found = []
     for group, name in zip(groups, names, strict=True):
         attribute = declared(group, relations)
-        if attribute is None:
+        if attribute is None and (column := _worked_out(group, name, relations)) is not None:
+            found.append(column)
+        elif attribute is None:
             found.append(KeyColumn(Key(name, None, _canonical(group, text)), None, group))
         else:
             kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
@@ -147,6 +150,49 @@ def _written_out(group: GroupKey) -> Attribute | None:
         return Categories(levels, nullable=nullable)
     except DomainError:  # a text that no answer can be written with
         return None
+
+
+def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -> KeyColumn | None:
+    """Return a key that is an expression over declared columns, with the values that it has for their levels."""
+    columns = [level_values.LevelledColumn(node, attribute) for node, attribute in _levelled(group, relations)]
+    node = level_values.with_whole_numbers(group.node)
+    values = level_values.values(node, columns) if node is not None and len(columns) == len(group.parts) else None
+    if node is None or values is None:
+        return None
+    declared_rows = [
+        all(place < column.attribute.size for place, column in zip(places, columns, strict=True))
+        for places in level_values.combinations(columns)
+    ]
+    asked = group.node.find(*level_values.KNOWS_NULL) is not None  # about what is missing, declared or not
+    found = [value for value, there in zip(values, declared_rows, strict=True) if there or asked]
+    levels = list(dict.fromkeys(value for value in found if value is not None))
+    if not levels:
+        return None
+    kind = KINDS_OF_LITERALS[type(levels[0])]
+    nullable = any(value is None for value, there in zip(values, declared_rows, strict=True) if there)
+    if kind == "boolean" or len(levels) > MAX_LEVELS:
+        return None
+    try:
+        attribute = Categories(sorted(levels) if kind == "integer" else levels, nullable=nullable)
+    except DomainError:  # a text that no answer can be written with
+        return None
+    written = replace(group, node=level_values.within(node, columns))
+    return KeyColumn(Key(name, attribute.labels, kind), attribute, written)
+
+
+def _levelled(group: GroupKey, relations: Mapping[str, Relation]) -> list[tuple[exp.Column, Attribute]]:
+    """Return the columns of an expression each of whose levels is one value of it, with what is declared of them."""
+    found = []
+    for node, column in group.parts:
+        relation = None if column.origin is None else relations[column.origin[0]]
+        if relation is None or relation.domain is None or column.origin is None:
+            continue
+        attribute, kind = relation.domain.get(column.origin[1]), relation.columns[column.origin[1]]
+        if attribute is None or not level_values.has_values(attribute, group.node, node):
+            continue
+        if kind in level_values.kinds_of(attribute):
+            found.append((node, attribute))
+    return found
 
 
 def _results(written: exp.Expr) -> list[str | int | bool | None] | None:

@@ -94,7 +94,8 @@ def linear_question(
     spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
     if spans and any(key.levels is None for key in statement.selects[0].keys):
         return None  # what a name means that is both an alias and a column was decided when the statement was read
-    if not (any(token.text.upper() in REWRITTEN for token in surface.tokens) or says_all(surface.tokens)):
+    rewritten = question.written is not None or any(token.text.upper() in REWRITTEN for token in surface.tokens)
+    if not (rewritten or says_all(surface.tokens)):
         check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
     return question
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import check_comparisons, with_kind
 from dpnotebook.domain import Boolean, Categories, Range
 from dpnotebook.errors import SQLError
 from dpnotebook.planner.to_linear import allowed_levels
@@ -20,6 +21,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import Expression, Not
 from dpnotebook.query.question import Question
 from dpnotebook.query.written_keys import WrittenKey, WrittenKeys
+from dpnotebook.sql.level_values import LevelledColumn, combinations, has_values, kinds_of, values, with_whole_numbers
 from dpnotebook.sql.linear.condition import OPERATORS, LinearScope, NotLinear, bare, condition, value
 from dpnotebook.sql.select import Key
 from dpnotebook.workload import Identity, Kron, Predicates, Workload
@@ -106,6 +108,8 @@ def grouped_levels(node: exp.Expr, key: Key, scope: LinearScope) -> GroupedLevel
     listed: list[tuple[type, Value]] = [*((only, given) for given in values), (type(None), None)]
     if any(type(given) is not only for given in values) or not set(together) <= set(listed):
         raise NotLinear
+    if node.find(exp.Coalesce) is not None and any((only, given) not in together for given in values):
+        raise NotLinear  # a value of what is missing, which is not declared: only the rows can tell
     groups: Groups = [(one[1], together[one]) for one in listed if one in together]
     columns = {name for _, rows in groups for name in rows.attributes}
     if not columns:
@@ -170,10 +174,49 @@ def _groups(node: exp.Expr, scope: LinearScope, rows: Predicate) -> Groups:
         return _levels(scope.column(node), rows)
     if isinstance(node, CONDITIONS):
         return _truth(condition(node, scope), rows)
+    if node.find(exp.Column) is not None:
+        return _worked_out(node, scope, rows)
     found = value(node)
     if found is not None and not isinstance(found, str | int | bool):
         raise NotLinear
     return [(found, rows)]
+
+
+def _worked_out(node: exp.Expr, scope: LinearScope, rows: Predicate) -> Groups:
+    """Return the values of any other expression, worked out for every combination of levels of its columns."""
+    columns: dict[str, LevelledColumn] = {}
+    resolved = exp.Paren(this=node.copy())
+    for place in list(resolved.find_all(exp.Column)):
+        name = scope.column(place)
+        named = exp.column(name, quoted=True)
+        place.replace(with_kind(named, kinds_of(scope.domain[name])[0]))
+        columns[name] = LevelledColumn(named, scope.domain[name])
+    told = list(columns.values())
+    if not all(has_values(column.attribute, resolved, column.node) for column in told):
+        raise NotLinear
+    meant = with_whole_numbers(check_comparisons(resolved, node, scope.text).this)
+    found = None if meant is None else values(meant, told)
+    if found is None or len(found) > MOST_LEVELS:
+        raise NotLinear
+    together: dict[Value, NDArray[np.bool_]] = {}
+    for places, given in zip(combinations(told), found, strict=True):
+        if all(place < column.attribute.size for place, column in zip(places, told, strict=True)):
+            mask = together.setdefault(given, np.zeros([column.attribute.size for column in told], dtype=bool))
+            mask[places] = True
+    groups = [(given, rows & _within(rows, list(columns), mask)) for given, mask in together.items()]
+    return [(given, part) for given, part in groups if not part.is_empty]
+
+
+def _within(rows: Predicate, names: Sequence[str], mask: NDArray[np.bool_]) -> Predicate:
+    """Return the rows whose levels of some columns are marked."""
+    if len(names) == 1:
+        return Predicate.box(rows.domain, {names[0]: mask})
+    found = rows & ~rows
+    for level, others in enumerate(mask):
+        if others.any():
+            one = np.arange(len(mask)) == level
+            found |= Predicate.box(rows.domain, {names[0]: one}) & _within(rows, names[1:], others)
+    return found
 
 
 def _branches(node: exp.Case | exp.If, scope: LinearScope, rows: Predicate) -> Groups:

@@ -40,6 +40,9 @@ class GroupKey:
     span
         Of a column of times that is grouped by its spans, the column and which they are: "month" in DATE_TRUNC; or by
         parts of them: "MONTH" in EXTRACT.
+    parts
+        Of an expression, the columns that it is worked out from, each with what it is in `node`; none where it has
+        others too.
     """
 
     name: str
@@ -48,6 +51,7 @@ class GroupKey:
     written: exp.Expr
     item: int | None
     span: tuple[Column, str] | None = None
+    parts: tuple[tuple[exp.Column, Column], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ def _key(
         place = _selected(node, resolved, select, scope, environment, reader)
         name = select.expressions[place].alias or None if place is not None else None
     words = name or (column.name if column is not None else words_of(node, text))
-    return GroupKey(words, resolved, column, node, place, _span(node, scope, text))
+    parts = () if column is not None else _parts(node, scope, text)
+    return GroupKey(words, resolved, column, node, place, _span(node, scope, text), parts)
 
 
 def _span(node: exp.Expr, scope: Scope, text: Text) -> tuple[Column, str] | None:
@@ -178,6 +183,20 @@ def _span(node: exp.Expr, scope: Scope, text: Text) -> tuple[Column, str] | None
     found = truncation(node) or part_of_times(node)
     column = None if found is None else column_of(found[0], scope, text)
     return None if found is None or column is None else (column, found[1])
+
+
+def _parts(node: exp.Expr, scope: Scope, text: Text) -> tuple[tuple[exp.Column, Column], ...]:
+    """Return the columns of an expression, each once; none where one is of another query, or the unit."""
+    found: dict[exp.Column, Column] = {}
+    if node.find(exp.Query) is not None:
+        return ()
+    for part in node.find_all(exp.Column):
+        column = column_of(part, scope, text)
+        value = None if column is None or column.unit else scope.value(column)
+        if column is None or not isinstance(value, exp.Column):
+            return ()
+        found[value] = column
+    return tuple(found.items())
 
 
 def _position(written: exp.Expr, select: exp.Select, text: Text) -> int | None:

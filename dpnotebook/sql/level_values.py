@@ -1,0 +1,259 @@
+"""The values of an expression over declared levels: FLOOR(age / 10) * 10 of ages from 0 to 99 is one of ten numbers.
+
+What is worked out is about levels that are public. No row is read.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from dpnotebook.dialect.attributes import literal, moment
+from dpnotebook.dialect.expressions import kind_of, with_kind
+from dpnotebook.dialect.text import DIALECT
+from dpnotebook.dialect.types import Kind
+from dpnotebook.domain import Attribute, Boolean, Categories, Dates, Range
+from dpnotebook.engine.sealed import without_files
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.ownership.expressions import bare, total
+
+Value: TypeAlias = str | int | bool | None
+
+MOST_COMBINATIONS = 10_000  # of levels of all columns together: these are worked out in milliseconds
+TYPES: dict[Kind, str] = {"integer": "BIGINT", "text": "VARCHAR", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
+EXACT = 2**53  # whole numbers below it are themselves as floating-point numbers
+PARTS_OF_DAYS = {
+    *(
+        "YEAR",
+        "ISOYEAR",
+        "DECADE",
+        "CENTURY",
+        "QUARTER",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "DOY",
+        "DAYOFYEAR",
+        "DOW",
+        "DAYOFWEEK",
+    ),
+    "ISODOW",
+}
+SPANS_OF_DAYS = PARTS_OF_DAYS & {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"}
+
+
+KNOWS_NULL = (exp.Coalesce, exp.Is)  # what is missing is asked about
+
+
+@dataclass(frozen=True)
+class LevelledColumn:
+    """A column in an expression, and what is declared of it.
+
+    Parameters
+    ----------
+    node
+        As it stands in the expression.
+    attribute
+        What is declared.
+    """
+
+    node: exp.Column
+    attribute: Attribute
+
+    @property
+    def kind(self) -> Kind:
+        """What its levels are."""
+        return kinds_of(self.attribute)[0]
+
+    @property
+    def size(self) -> int:
+        """How many values it has: its levels, and nothing."""
+        return self.attribute.regular + 1
+
+    def literals(self) -> list[str]:
+        """Return its levels in SQL, and NULL."""
+        if isinstance(self.attribute, Dates):
+            return [*(moment(start) for start in self.attribute.starts[:-1]), "NULL"]
+        return [*(literal(label) for label in self._labels()), "NULL"]
+
+    def _labels(self) -> Sequence[Value]:
+        return [False, True] if isinstance(self.attribute, Boolean) else self.attribute.labels[: self.attribute.regular]
+
+
+def kinds_of(attribute: Attribute) -> tuple[Kind, ...]:
+    """Return what a column may hold for its values to be the levels that are declared of it."""
+    if isinstance(attribute, Range):
+        return "integer", "number"
+    if isinstance(attribute, Dates):
+        return ("time",)
+    return ("integer",) if attribute.holds == "number" else ("boolean" if attribute.holds == "boolean" else "text",)
+
+
+def with_whole_numbers(node: exp.Expr) -> exp.Expr | None:
+    """Return an expression that writes whole numbers as texts in one way, whatever database works it out.
+
+    `CAST(age // 10 AS VARCHAR)` is '3' in one and '3.0' in another.
+
+    Parameters
+    ----------
+    node
+        The expression, whose columns have their kinds noted; it is left as it is.
+
+    Returns
+    -------
+    The expression; None where it writes fractions, times or truth values as texts, which each database does in its way.
+    """
+    holder = exp.Paren(this=node.copy())
+    for place in list(holder.find_all(exp.Cast, exp.DPipe, exp.Concat)):
+        if isinstance(place, exp.Cast) and not place.is_type(*exp.DataType.TEXT_TYPES):
+            continue
+        for operand in _written_as_texts(place):
+            kind = kind_of(operand)
+            if kind == "integer":
+                operand.replace(with_kind(exp.cast(operand.copy(), "bigint"), "integer"))
+            elif kind != "text" and not isinstance(operand, exp.Null):
+                return None
+    made = holder.this
+    made.parent = None
+    return made
+
+
+def _written_as_texts(node: exp.Expr) -> list[exp.Expr]:
+    if isinstance(node, exp.Concat):
+        return list(node.expressions)
+    return [node.this, node.expression] if isinstance(node, exp.DPipe) else [node.this]
+
+
+def has_values(attribute: Attribute | None, node: exp.Expr, column: exp.Column) -> bool:
+    """Return whether each level of an attribute is one value of an expression, whatever the rows hold.
+
+    Parameters
+    ----------
+    attribute
+        What is declared of a column.
+    node
+        The expression.
+    column
+        The column in it.
+    """
+    if attribute is None or attribute.other_index is not None or attribute.regular >= MOST_COMBINATIONS:
+        return False
+    if isinstance(attribute, Dates):
+        here = [place for place in node.find_all(exp.Column) if place == column]
+        by_days = attribute.by == "day" and attribute.timezone in (None, "UTC") and not attribute.clamps
+        return by_days and all(_is_of_days(place) for place in here)
+    return isinstance(attribute, Categories | Boolean | Range)
+
+
+def _is_of_days(column: exp.Column) -> bool:
+    """Return whether a column stands where only its day counts, and not the hour."""
+    above = column.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    if isinstance(above, exp.Extract):
+        return above.name.upper() in PARTS_OF_DAYS
+    if isinstance(above, exp.TimestampTrunc | exp.DateTrunc | exp.DateDiff):
+        unit = above.args.get("unit")
+        return unit is not None and unit.name.upper() in SPANS_OF_DAYS
+    of_days = exp.Year | exp.Quarter | exp.Month | exp.Day | exp.Date
+    return isinstance(above, of_days) or (isinstance(above, exp.Cast) and above.is_type("date"))
+
+
+def values(node: exp.Expr, columns: Sequence[LevelledColumn]) -> list[Value] | None:
+    """Return the value of an expression for every combination of levels, the last column's changing first.
+
+    Parameters
+    ----------
+    node
+        The expression, whose columns have their kinds noted; it is left as it is.
+    columns
+        All columns in it. Each has its levels and NULL, in this order.
+
+    Returns
+    -------
+    Texts, whole numbers or truth values; None where there are too many combinations, or values of another kind.
+    """
+    import duckdb
+
+    if not columns or prod(column.size for column in columns) > MOST_COMBINATIONS:
+        return None
+    holder = exp.Paren(this=node.copy())
+    for place in list(holder.find_all(exp.Column)):
+        number = next((i for i, column in enumerate(columns) if column.node == place), None)
+        if number is None:
+            return None
+        place.replace(with_kind(exp.column("v", table=f"l{number}"), columns[number].kind))
+    try:
+        asked = total(bare(holder.this)).sql(DIALECT)
+        lists = [_list(number, column) for number, column in enumerate(columns)]
+        order = ", ".join(f"l{number}.i" for number in range(len(columns)))
+        return _worked_out(f"SELECT {asked} FROM {', '.join(lists)} ORDER BY {order}")
+    except (SQLError, duckdb.Error):  # it is said where the statement itself is read
+        return None
+
+
+@functools.lru_cache(maxsize=64)
+def _worked_out(query: str) -> list[Value] | None:
+    with without_files() as connection:
+        return _whole([row[0] for row in connection.execute(query).fetchall()])
+
+
+def _list(number: int, column: LevelledColumn) -> str:
+    rows = ", ".join(f"({i}, {level})" for i, level in enumerate(column.literals()))
+    return f"(SELECT i, CAST(v AS {TYPES[column.kind]}) AS v FROM (VALUES {rows}) AS given(i, v)) AS l{number}"
+
+
+def _whole(found: Sequence[object]) -> list[Value] | None:
+    """Return values of one kind, numbers that are whole as such; None of others."""
+    values: list[Value] = []
+    for value in found:
+        if isinstance(value, float) and value.is_integer() and abs(value) < EXACT:
+            value = int(value)
+        if not (value is None or isinstance(value, str | int | bool)):
+            return None
+        values.append(value)
+    return values if len({type(value) for value in values if value is not None}) == 1 else None
+
+
+def combinations(columns: Sequence[LevelledColumn]) -> list[tuple[int, ...]]:
+    """Return the numbers of levels of each combination, in the order of `values`; `regular` of each is NULL."""
+    return list(itertools.product(*(range(column.size) for column in columns)))
+
+
+def within(node: exp.Expr, columns: Sequence[LevelledColumn]) -> exp.Expr:
+    """Return an expression in which what lies beyond the ends of a Range is its end, as everywhere else.
+
+    Parameters
+    ----------
+    node
+        The expression, whose columns have their kinds noted; it is left as it is.
+    columns
+        All columns in it.
+    """
+    holder = exp.Paren(this=node.copy())
+    for column in columns:
+        if isinstance(column.attribute, Range):
+            for place in [place for place in holder.find_all(exp.Column) if place == column.node]:
+                place.replace(_clamped(column.attribute, place.copy()))
+    made = holder.this
+    made.parent = None
+    return with_kind(made, kind_of(node)) if "kind" in node.meta else made
+
+
+def _clamped(attribute: Range, node: exp.Expr) -> exp.Expr:
+    low, high = (exp.Literal.number(int(end)) if end >= 0 else exp.Neg(this=exp.Literal.number(-int(end)))
+                 for end in (attribute.low, attribute.high))  # fmt: skip
+    whole = (
+        node if kind_of(node) == "integer" else with_kind(exp.cast(exp.Floor(this=node.copy()), "bigint"), "integer")
+    )
+    branches = [
+        exp.If(this=exp.LT(this=node.copy(), expression=low.copy()), true=low),
+        exp.If(this=exp.GT(this=node.copy(), expression=high.copy()), true=high),
+    ]
+    return with_kind(exp.Paren(this=exp.Case(ifs=branches, default=whole)), "integer")
