@@ -7,7 +7,7 @@ the percents of a page add up to 100 as they are written.
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import formatting
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 WHOLE = Decimal(100)
 FEWEST, MOST = 1, 6  # decimals of a percentage: one, and more where a part is so small that it would not be seen
+LEAST_OTHERS = Decimal("0.001")  # of 100: fewer who do not think so are as good as none
 HALF = 50  # of 100: what somebody thinks before; where the odds move most
 
 
@@ -65,10 +66,18 @@ def meaning(epsilon: float, delta: float = 0.0) -> str:
         The budget. Odds change by a factor of e^epsilon at most, so of 100 who think alike 50 become at most
         100 / (1 + e^-epsilon); all but a part delta of the answers' probability keeps to that.
     """
-    most = formatting.rounded(100 / (1 + math.exp(-epsilon)), rounding=ROUND_CEILING)
+    most = _of_hundred(epsilon)
     thought = f"someone who thinks {HALF} of 100 that a person is in the data"
     said = f"{thought} could think at most {most} after everything here"
     return f"{said}, but for a chance of 1 in {formatting.left(1 / delta)} (δ)" if delta else said
+
+
+def _of_hundred(epsilon: float) -> str:
+    """Return how many of 100 could think so, rounded up: 73.2, and not 100 where it is 99.97."""
+    others = Decimal(100 / (1 + math.exp(min(epsilon, 100.0))))
+    if not LEAST_OTHERS <= others < 1:
+        return formatting.rounded(100 / (1 + math.exp(-epsilon)), rounding=ROUND_CEILING)
+    return f"{100 - others.quantize(Decimal(1).scaleb(others.adjusted()), rounding=ROUND_FLOOR):f}"
 
 
 def written(epsilon: float, delta: float = 0.0) -> str:

@@ -119,7 +119,7 @@ def with_whole_numbers(node: exp.Expr) -> exp.Expr | None:
                 operand.replace(with_kind(exp.cast(operand.copy(), "bigint"), "integer"))
             elif kind != "text" and not isinstance(operand, exp.Null):
                 return None
-    made = holder.this
+    made: exp.Expr = holder.this
     made.parent = None
     return made
 

@@ -138,7 +138,10 @@ def test_percents_as_they_are_read(spent, this, shown):
     assert currency.percents(spent, this) == shown
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(0.1, "52.5"), (1.0, "73.2"), (math.log(3), "75"), (50.0, "100")])
+@pytest.mark.parametrize(
+    ("epsilon", "most"),
+    [(0.1, "52.5"), (1.0, "73.2"), (math.log(3), "75"), (5.0, "99.4"), (8.0, "99.97"), (50.0, "100")],
+)
 def test_what_a_budget_means_in_odds(epsilon, most):
     """Odds of one to one become e^epsilon to one at most: with e^epsilon = 3, 75 of 100."""
     assert f"could think at most {most} after everything here" in currency.meaning(epsilon)
