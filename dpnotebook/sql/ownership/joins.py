@@ -21,6 +21,7 @@ from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 
 SIDES = ("LEFT", "RIGHT", "FULL")
+WRITTEN = "written"  # notes what a join was read from, where that was a subquery
 
 
 @dataclass
@@ -186,7 +187,9 @@ def _check_units(
     if left.owner.kind != right.owner.kind:
         raise text.error(different_kinds(left.owner, right.owner), node.this)
     if stays(how, left.owner, right.owner):
-        raise text.error(refusal(f"{how} JOIN", [*left.tables, *right.tables], reader.relations, True), node.this)
+        word = node.meta.get(WRITTEN)  # where it was read from a subquery
+        tables = [*left.tables, *right.tables]
+        raise text.error(refusal(word or f"{how} JOIN", tables, reader.relations, word is None), node.this)
 
 
 def _unequated(left: From, right: FromItem, how: str, node: exp.Join, text: Text) -> SQLError:

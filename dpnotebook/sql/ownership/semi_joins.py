@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpnotebook.sql.ownership.correlated import OF_UNIT, REQUIRED
 from dpnotebook.sql.ownership.expressions import bare
+from dpnotebook.sql.ownership.joins import WRITTEN
 from dpnotebook.sql.ownership.select_parts import calls_of, source_nodes
 from dpnotebook.sql.parse.spellings import put
 from dpnotebook.sql.parse.statement_parser import call_of
@@ -227,7 +228,9 @@ def _join(select: exp.Select, node: exp.Expr, found: _AboutUnits, called: str, w
     equal = exp.EQ(this=found.outside.copy(), expression=_column(called, UNIT))
     required = where is not None and any(part is node for part in _conjuncts(where))
     side = {} if required else {"side": "LEFT"}
-    select.append("joins", exp.Join(this=source, on=equal, **side))
+    join = exp.Join(this=source, on=equal, **side)
+    join.meta[WRITTEN] = {exp.In: "IN (SELECT ...)", exp.Exists: "EXISTS (SELECT ...)"}.get(type(node), "(SELECT ...)")
+    select.append("joins", join)
     for star in select.expressions:
         if isinstance(star, exp.Star):  # what is joined is not listed
             listed = star.args.get("except_") or []
