@@ -6,6 +6,7 @@ import pytest
 from IPython.core.error import UsageError
 
 import dpnotebook as dpn
+from dpnotebook.errors import DomainError, UnknownVerb
 from dpnotebook.testing import exact_session
 
 DOMAIN = {"age": dpn.Range(0, 99), "sex": ["F", "M"], "insured": bool, "cost": dpn.Bins(0, 500, width=10)}
@@ -777,3 +778,17 @@ def test_a_mistake_is_told_in_a_short_message(names, code, part):
     assert len(str(caught.value)) < MOST
     assert caught.value.__cause__ is None
     assert names["session"].spent == spent  # nothing is charged for it
+
+
+@pytest.mark.parametrize("ask", [lambda dp: dp.groupby("age").count(epsilon=0.1), lambda dp: dp.age.mean(epsilon=0.1)])
+def test_where_nothing_is_declared_a_message_says_how_that_is_done(ask):
+    """And what it says can be done: the table is protected again, with a domain."""
+    rows = pd.DataFrame({"pid": range(100), "age": [30, 40] * 50})
+    with dpn.Session(dpn.Budget(epsilon=1.0)) as session:
+        session.protect(rows, "visits", unit="pid", max_rows=1)
+        with pytest.raises((DomainError, UnknownVerb)) as caught:
+            ask(rows.dp)
+        assert "nothing is declared of 'visits' yet" in str(caught.value)
+        assert "session.protect(..., domain={'age': dpn.Range(0, 99)})" in str(caught.value)
+        session.protect(rows, "visits", unit="pid", max_rows=1, domain={"age": dpn.Range(0, 99)})
+        assert ask(rows.dp).plan.epsilon == pytest.approx(0.1)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from dpnotebook.dialect.attributes import identifier
 from dpnotebook.domain import Dates
-from dpnotebook.errors import UnknownVerb, holds_data, shorten
+from dpnotebook.errors import UnknownVerb, holds_data, shorten, some_of
 from dpnotebook.planner.table import TableSchema
 
 MOST_LISTED = 20  # verbs that a message names
@@ -89,6 +89,26 @@ def instead(name: str, table: TableSchema | None, keys: Sequence[str] = ()) -> s
     return "" if said is None else said(name, _Example(table, keys))
 
 
+def declared_columns(table: TableSchema, name: object = "age") -> str:
+    """Return which columns are declared; where none is, how that is done.
+
+    Parameters
+    ----------
+    table
+        The table.
+    name
+        The column that was asked about.
+    """
+    if table.domain.names:
+        return f"declared are {some_of(table.domain.names)}"
+    column = name if isinstance(name, str) and name.isidentifier() else "age"
+    return (
+        f"nothing is declared of {shorten(table.name)} yet. Say what is publicly known of its columns, "
+        f"session.protect(..., domain={{{column!r}: dpn.Range(0, 99)}}), or a list of texts; dpn.protect_guide(...) "
+        "helps, and session.sql(...) asks of columns that are not declared"
+    )
+
+
 def refuse(
     what: str, name: str, there: Collection[str], table: TableSchema | None = None, keys: Sequence[str] = ()
 ) -> NoReturn:
@@ -117,9 +137,7 @@ def refuse(
         public = [one for one in there if not one.startswith("_")]
         close = get_close_matches(name.lower(), public, n=1, cutoff=0.7)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(public)[:MOST_LISTED])}"
-        columns = (
-            "" if close or table is None else f". Declared columns are {', '.join(list(table.domain)[:MOST_LISTED])}"
-        )
+        columns = "" if close or table is None else f". Of columns, {declared_columns(table, name)}"
         said = f"{what} has no {shorten(name)[1:-1]}; {hint}{columns}"
     raise UnknownVerb(said) from None
 
