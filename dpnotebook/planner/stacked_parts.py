@@ -78,10 +78,11 @@ class StackedParts:
         found = np.zeros((len(numbers), len(self.parts)))
         some = np.flatnonzero(np.diff(self._starts))
         found[:, some] = np.maximum.reduceat(numbers, self._starts[some], axis=1)
-        return np.asarray(found)
+        return found
 
     def _weights(self, coefficients: Floats) -> Floats:
-        return np.asarray((self._queries @ np.ascontiguousarray(coefficients.T)).T) * self._precision
+        found: Floats = np.asarray(self._queries @ np.ascontiguousarray(coefficients.T))
+        return found.T * self._precision
 
     def _numbers(self, place: int) -> slice:
         return slice(int(self._starts[place]), int(self._starts[place + 1]))
