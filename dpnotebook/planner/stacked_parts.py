@@ -82,7 +82,7 @@ class StackedParts:
 
     def _weights(self, coefficients: Floats) -> Floats:
         found: Floats = np.asarray(self._queries @ np.ascontiguousarray(coefficients.T))
-        return found.T * self._precision
+        return np.asarray(found.T * self._precision)
 
     def _numbers(self, place: int) -> slice:
         return slice(int(self._starts[place]), int(self._starts[place + 1]))
