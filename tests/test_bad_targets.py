@@ -181,3 +181,24 @@ def test_a_container_that_is_too_small_is_said_before_anything_is_spent(session,
     assert untouched(session)
     monkeypatch.setattr(room, "container_memory", lambda: None)
     assert query.run().paid > 0
+
+
+CONTRADICTIONS = {
+    "the budget": (lambda t: t.answer(dpn.ranges("age").within(2) + dpn.marginals(2).within(1)), "nothing was spent"),
+    "all of any budget": (
+        lambda t: t.answer(dpn.ranges("age").within(1e-9) + dpn.total().within(20)),
+        "nothing was spent|no noise to speak of",
+    ),
+    "an epsilon": (lambda t: t.answer(BESIDE, epsilon=0.1), r"leave epsilon= out, or .within\(\)"),
+    "an error": (lambda t: t.answer(BESIDE, error=5), r"leave error= out, or .within\(\)"),
+    "a variance": (lambda t: t.answer(BESIDE, variance=5), r"leave variance= out, or .within\(\)"),
+    "a part without one": (lambda t: t.answer(BESIDE + dpn.total()), "of every part how far off .* or of none"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_targets_that_contradict(session, name):
+    ask, words = CONTRADICTIONS[name]
+    with pytest.raises(DPError, match=words):
+        ask(session.table("people")).run()
+    assert untouched(session)

@@ -24,7 +24,7 @@ from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.information import ANGLES, MIDDLE
-from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.known_part import NEGLIGIBLE, Key
 from dpnotebook.planner.over_rows import ByRows
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
 from dpnotebook.planner.repeats import Repeats
@@ -49,7 +49,6 @@ NAMED = 0.01  # a release that has less of the variance, relative to the one tha
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
 MOST_MIXED = 16  # of measurements over several histograms; of more, those of a mixture of all
 ROUNDING = 1e-12  # by which a weight may miss a whole number
-NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 
 Mask = NDArray[np.bool_]
 Boxes = Sequence[Mapping[str, Mask]]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
+from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
@@ -82,13 +83,13 @@ class Combined:
     estimates
         The answers; of quantiles, the cumulative counts that they are read off.
     sources
-        The numbers of the releases that they are made of.
+        Finds the numbers of the releases that they are made of.
     reach, scale
         The most that a draw of noise counts for in an answer, and the least scale of a draw.
     """
 
     estimates: Estimates
-    sources: tuple[int, ...]
+    sources: Callable[[], tuple[int, ...]]
     reach: float
     scale: float
 
@@ -102,7 +103,7 @@ class Combined:
             told["ranks"] = answer.worst(found.std_error).tolist()
             told["reach"] = float((found.upper - found.lower).max(initial=0.0)) / 2
             found = answer.read(found)
-        return {"estimates": estimates_to_json(found, confidence, self.sources) | told}
+        return {"estimates": estimates_to_json(found, confidence, self.sources()) | told}
 
 
 def combined_details(
@@ -139,6 +140,7 @@ def combined(
     own: Own | None = None,
     *,
     alone: bool = False,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | None = None,
 ) -> Combined | None:
     """Return the best answers to what is linear in a question; of its quantiles of one column, the same for all.
 
@@ -159,15 +161,16 @@ def combined(
     alone
         Whether the promise rests on these: they are kept where their interval is narrower, which is known without
         looking at them. Single draws have narrower intervals than sums of equal variance at low confidence.
+    asked
+        The question over all of that, where it was worked out before.
 
     Returns
     -------
     None where no answer keeps the promise.
     """
     also = Supposed.of(also)
-    asked = marginal_measurement.asked_of(question, history, also)
+    asked = asked or marginal_measurement.asked_of(question, history, also)
     best = None if asked is None else _from_all(history, asked, confidence, also)
-    sources = also.releases if asked is None else asked.sources()
     if best is None or not promise.kept(best).all():
         # Of one release the exact law is known where that of many together is not.
         closed = marginal_measurement.closed_of(question, history, also)
@@ -185,6 +188,7 @@ def combined(
     measure = question.measures[0]
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
     reach = step if asked is None else asked.step * asked.reach
+    sources = (lambda: also.releases) if asked is None else asked.sources
     return Combined(best, sources, reach, marginal_measurement.least_scale(history, also))
 
 
@@ -210,7 +214,7 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 
 
 def _from_all(
-    history: History, asked: marginal_measurement.LinearTarget, confidence: float, also: Sequence[Item]
+    history: History, asked: marginal_measurement.LinearTarget | BesideAtoms, confidence: float, also: Sequence[Item]
 ) -> Estimates:
     """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing.
 
@@ -252,7 +256,7 @@ def _sharper(
     best: Estimates,
     own: Estimates,
     history: History,
-    asked: marginal_measurement.LinearTarget,
+    asked: marginal_measurement.LinearTarget | BesideAtoms,
     confidence: float,
     also: Sequence[Item],
 ) -> Estimates:
@@ -290,7 +294,7 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
 
 def widths_of(
     history: History,
-    asked: marginal_measurement.LinearTarget,
+    asked: marginal_measurement.LinearTarget | BesideAtoms,
     std_errors: Floats,
     confidence: float,
     also: Sequence[Item] = (),
@@ -309,7 +313,10 @@ def widths_of(
 
 
 def draws_of(
-    asked: marginal_measurement.LinearTarget, rows: NDArray[np.intp], history: History, also: Sequence[Item]
+    asked: marginal_measurement.LinearTarget | BesideAtoms,
+    rows: NDArray[np.intp],
+    history: History,
+    also: Sequence[Item],
 ) -> tuple[Floats, list[Fraction]] | None:
     """Return what each draw of noise counts for in some answers, and its scale; None where there are too many terms.
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Estimates, Floats, QuantileAnswers
+from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.combining import Promise, combined
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.problem import Option, PlanningProblem
@@ -40,12 +42,26 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
         scale = next((item.scale for item in option.items if item.strategy is not None), None)
         return None if scale is None else linear.with_errors(np.zeros(linear.factors.size), law, scale, confidence)
 
+    asked = _asked(problem, also)
     said = float(option.std_errors.max(initial=0.0)), option.half_width
     weighted = accuracy.error if accuracy.by_part else None
     for promise in (Promise.of(problem.question, said, weighted), Promise.of(problem.question, weighted=weighted)):
-        found = combined(problem.history, problem.question, confidence, promise, also, own, alone=option.own)
+        found = combined(
+            problem.history, problem.question, confidence, promise, also, own, alone=option.own, asked=asked
+        )
         if found is not None:
             errors, widths = found.estimates.std_error, (found.estimates.upper - found.estimates.lower) / 2
             told = problem.answer.worst(errors) if isinstance(problem.answer, QuantileAnswers) else errors
             return told, float(np.max(widths, initial=0.0)), widths
     return None
+
+
+def _asked(problem: PlanningProblem, also: Supposed) -> marginal_measurement.LinearTarget | BesideAtoms | None:
+    """Return the question over all that was measured and what comes beside it; without another block if it can."""
+    question, history = problem.question, problem.history
+    # A refined number has the place of what it refines, whose noise counts no more.
+    if all(item.refines is None for item in also) and problem.asked.count <= marginal_measurement.MOST_LAWS:
+        found = marginal_measurement.beside_all(problem.asked, question, history, also)
+        if found is not None:
+            return found
+    return marginal_measurement.asked_of(question, history, also)

@@ -19,7 +19,8 @@ from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
-from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, Key, LeastSquaresState, Observation
+from dpnotebook.planner.known_part import Key, Observation
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, LeastSquaresState
 from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen

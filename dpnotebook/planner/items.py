@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner.answers import Floats
-from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.known_part import Key
 from dpnotebook.planner.plan import Planned
 from dpnotebook.privacy.laws import Law
 from dpnotebook.query.measurement import Measurement

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
 from dpnotebook.planner.information import LOST, Information, Solved, screened, solve
+from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
+from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
@@ -23,41 +25,6 @@ MOST_ENTRIES = 4 * 10**6  # of the queries of one part
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-Key = tuple[int, int]
-Name = tuple[str, int]
-
-
-@dataclass(frozen=True, eq=False)
-class Observation:
-    """What all measurements of the same queries say, one part of theirs: as much as one, of all their precision.
-
-    Parameters
-    ----------
-    asked
-        Equal for measurements of the same queries.
-    index
-        Which of their parts.
-    part
-        Its queries.
-    precision
-        One over the variance of each answer, added up over the measurements.
-    weighted
-        Precision times answer, added up, shape (queries,).
-    repeats
-        The measurements, at least one, with one over the variance of each number.
-    """
-
-    asked: str
-    index: int
-    part: ProductTerm
-    precision: float
-    weighted: Floats
-    repeats: Mapping[Key, float]
-
-    @property
-    def name(self) -> Name:
-        """Which queries these are."""
-        return self.asked, self.index
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,118 +49,6 @@ class Queries:
     def count(self) -> int:
         """Number of queries."""
         return int(self.columns.shape[0])
-
-
-@dataclass(frozen=True, eq=False)
-class KnownPart:
-    """A part of recorded measurements of the same queries, as the block holds it.
-
-    Parameters
-    ----------
-    part
-        Its queries.
-    columns
-        Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
-    atoms
-        The class of every atom, -1 for none.
-    queries
-        How many queries there are.
-    summed
-        Of how many of the part's answers each of these is the sum, shape (queries,); None where it is one.
-    total, weighted, repeats
-        What the measurements said up to now, as in `Observation`; of sums as if each were one answer.
-    """
-
-    part: ProductTerm
-    columns: Floats | None
-    atoms: NDArray[np.int32]
-    queries: int
-    summed: Indices | None = None
-    total: float = 0.0
-    weighted: Floats | float = field(default=0.0, repr=False)
-    repeats: Mapping[Key, float] = field(default_factory=dict, repr=False)
-
-    @property
-    def precision(self) -> float | Floats:
-        """One over the variance of each answer; shape (queries,) where they are sums of different numbers of draws."""
-        return self.total if self.summed is None else self.total / self.summed
-
-    @property
-    def shares(self) -> dict[Key, float]:
-        """What each measurement counts for in the mean of all: their precision says."""
-        whole = sum(self.repeats.values())
-        return {key: precision / whole for key, precision in self.repeats.items()}
-
-    def finer(self, parents: Indices) -> KnownPart:
-        """Return the same over finer atoms, each of which lies in the one that is given; of many in little time."""
-        atoms, of = self.atoms[parents], self
-        return KnownPart(of.part, of.columns, atoms, of.queries, of.summed, of.total, of.weighted, of.repeats)
-
-    def entries(self) -> tuple[NDArray[Any], NDArray[Any], Floats]:
-        """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
-        inside = np.flatnonzero(self.atoms >= 0).astype(np.int32)
-        if self.columns is None:
-            return self.atoms[inside], inside, np.ones(inside.size)
-        rows = self.columns[:, self.atoms[inside]]
-        queries, places = np.nonzero(rows)
-        return queries, inside[places], rows[queries, places]
-
-    def weights(self, coefficients: Floats) -> Floats:
-        """Return what the mean of each noisy answer counts for in answers with coefficients z, shape (m, atoms).
-
-        Shape (m, queries).
-        """
-        inside, count = self.atoms >= 0, coefficients.shape[0]
-        classes = self.queries if self.columns is None else self.columns.shape[1]
-        bins = np.arange(count)[:, None] * classes + self.atoms[inside]
-        own = np.bincount(bins.ravel(), coefficients[:, inside].ravel(), count * classes).reshape(count, classes)
-        return np.asarray((own if self.columns is None else own @ self.columns.T) * self.precision)
-
-    def draws(self, weights: Floats) -> Floats:
-        """Return what each draw of a single measurement would count for; (rows, queries) to (rows, draws)."""
-        if self.summed is not None:
-            weights = np.repeat(weights, self.summed, axis=1)
-        if self.part.totals is not None:
-            weights = np.einsum("ij,k->ijk", weights, self.part.totals).reshape(weights.shape[0], -1)
-        return weights
-
-    def powers(self, weights: Floats, powers: Sequence[int]) -> Floats:
-        """Return sums of powers of the standard deviations of all draws in some answers, shape (rows, powers).
-
-        Parameters
-        ----------
-        weights
-            What the mean of each noisy number counts for, shape (rows, queries).
-        powers
-            At least 1 each.
-        """
-        found, shares = [], np.sqrt(np.fromiter(self.repeats.values(), float, len(self.repeats)))
-        shares /= (shares**2).sum()
-        times = 1 if self.summed is None else self.summed
-        for power in powers:
-            size = float((shares**power).sum())
-            size *= 1.0 if self.part.totals is None else float((np.abs(self.part.totals) ** power).sum())
-            found.append((np.abs(weights) ** power * times).sum(axis=1) * size)
-        return np.stack(found, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Disjoint counts of a part, summed over classes of cells.
-
-    Parameters
-    ----------
-    told
-        The counts: of the measurements their sums, one a class.
-    cells
-        The class of every cell, -1 for none, shape (cells,).
-    summed
-        Of how many counts each is the sum, shape (classes,).
-    """
-
-    told: Observation
-    cells: Indices
-    summed: Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +104,9 @@ class LeastSquaresState:
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._index: tuple[int, LineIndex] | None = None
         self._latest: tuple[Queries, int, Solved] | None = None
+        self.latest_beside: Any = None  # what a question and what might be measured have to do with each other
+        self._parts: tuple[int, StackedParts] | None = None
+        self._passing = False  # whether it is looked at once: nothing is then worked out for the next time
 
     def add(self, parts: Iterable[Observation], most: int = MOST_ATOMS) -> None:
         """Add what measurements say, as far as there is room for their atoms: so many, of which each has its own."""
@@ -275,7 +133,7 @@ class LeastSquaresState:
         """Return a copy that can be added to without changing this one."""
         twin = copy.copy(self)
         twin.information = self.information.copy()
-        twin.sources = dict(self.sources)
+        twin.sources, twin._passing = dict(self.sources), True
         return twin
 
     def split(self, cells: Indices) -> None:
@@ -363,7 +221,34 @@ class LeastSquaresState:
 
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
         """Return what each noisy number counts for in answers with coefficients z, shape (m, atoms), by source."""
+        stacked = self._stacked
+        if stacked is not None:
+            return stacked.weights(coefficients)
         return [(source, source.weights(coefficients)) for source in self.sources.values()]
+
+    def draws(self, coefficients: Floats, most: int) -> tuple[Floats, list[Key]] | None:
+        """Return what each draw of noise counts for in answers with coefficients z, as `draws_of` does."""
+        stacked = self._stacked
+        if stacked is not None:
+            return stacked.draws(coefficients, most)
+        return draws_of(self.weights(coefficients), len(coefficients), most)
+
+    def peaks(self, coefficients: Floats) -> Floats:
+        """Return the most that a noisy number of each source counts for in answers, shape (m, sources)."""
+        stacked = self._stacked
+        if stacked is not None:
+            return stacked.peaks(coefficients)
+        found = [np.abs(weights).max(axis=1, initial=0.0) for _, weights in self.weights(coefficients)]
+        return np.stack(found, axis=1)
+
+    @property
+    def _stacked(self) -> StackedParts | None:
+        """The parts that are known, stacked where they are many and looked at more than once."""
+        if self._passing or len(self.sources) < MANY:
+            return None
+        if self._parts is None or self._parts[0] != self.information.changes:
+            self._parts = self.information.changes, StackedParts([*self.sources.values()], self.atoms.count)
+        return self._parts[1]
 
     def _whole(self, queries: Queries) -> NDArray[np.bool_]:
         """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.least_squares_state import Observation
+from dpnotebook.planner.known_part import Observation
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats, told
 

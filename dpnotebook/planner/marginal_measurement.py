@@ -14,15 +14,16 @@ from dpnotebook.domain import Domain
 from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
-from dpnotebook.planner.beside_atoms import variances_beside
-from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm, in_classes
+from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
+from dpnotebook.planner.closed_form import NAMED, InClosedForm, in_classes
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
 from dpnotebook.planner.joint_measurement import together as joint_information
-from dpnotebook.planner.least_squares_state import FEW, Estimate, Key, KnownPart, LeastSquaresState, Queries
+from dpnotebook.planner.known_part import Key, KnownPart
+from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState, Queries
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
@@ -158,22 +159,14 @@ class OverAtoms:
         -------
         Shape (rows, draws), and one key a draw.
         """
-        columns: list[Floats] = [np.zeros((rows.size, 0))]
-        keys: list[Key] = []
-        for source, weights in self.block.weights(self._solved[2][rows]):
-            own = source.draws(weights)
-            own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(own).max(initial=1e-300)]
-            if len(keys) + own.shape[1] * len(source.repeats) > most:
-                return None
-            if own.size:
-                shares, draws = source.shares, own.shape[1]
-                each = own[:, None, :] * np.array([*shares.values()])[None, :, None]
-                columns.append(each.reshape(rows.size, -1))
-                keys.extend(key for key in shares for _ in range(draws))
-        return np.concatenate(columns, axis=1), keys
+        return self.block.draws(self._solved[2][rows], most)
 
     def sources(self) -> tuple[int, ...]:
         """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> tuple[int, ...]:
         queries, known = self.queries, np.isfinite(self.variances)
         columns = queries.columns[known]
         if not columns.shape[0]:
@@ -181,18 +174,19 @@ class OverAtoms:
         if columns.shape[0] > MOST_SOURCES:
             columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
         rows = self.block.rows(replace(queries, columns=columns, bins=False))
-        found, most = [], np.zeros(rows.shape[0])
-        for source, weights in self.block.weights(rows @ self.block.information.inverse):
-            # Of each draw the variance is its weight in the mean of all, squared, over its precision.
-            share = np.abs(weights).max(axis=1, initial=0) / sum(source.repeats.values())
-            sizes, precise = share**2 * source.part.spread, max(source.repeats.values())
-            found.append((source.repeats, sizes, precise))
-            most = np.maximum(most, sizes * precise)
+        sources = [*self.block.sources.values()]
+        total = np.array([sum(source.repeats.values()) for source in sources])
+        precise = np.array([max(source.repeats.values()) for source in sources])
+        # Of each draw the variance is its weight in the mean of all, squared, over its precision.
+        share = self.block.peaks(rows @ self.block.information.inverse) / total
+        sizes = share**2 * np.array([source.part.spread for source in sources])
+        most = NAMED * (sizes * precise).max(axis=1, initial=0.0)
         named: set[int] = set()
-        for repeats, sizes, precise in found:
-            if (sizes * precise > NAMED * most).any():  # of many all are below it
-                large = np.divide(NAMED * most, sizes, where=sizes > 0, out=np.full(sizes.size, np.inf)).min()
-                named.update(number for (number, _), precision in repeats.items() if precision > large and number)
+        for place in np.flatnonzero((sizes * precise > most[:, None]).any(axis=0)):  # of many all are below it
+            own = sizes[:, place]
+            large = np.divide(most, own, where=own > 0, out=np.full(own.size, np.inf)).min()
+            repeats = sources[place].repeats
+            named.update(number for (number, _), precision in repeats.items() if precision > large and number)
         return tuple(sorted(named))
 
 
@@ -274,10 +268,8 @@ def _best_form(
     return found
 
 
-def variances_beside_all(
-    asked: LinearTarget, question: Question, history: History, also: Sequence[Item]
-) -> Floats | None:
-    """Return the variances that answers have beside further measurements, where all that was measured is in one block.
+def beside_all(asked: LinearTarget, question: Question, history: History, also: Sequence[Item]) -> BesideAtoms | None:
+    """Return a question as it is beside further measurements, where all that was measured is in one block.
 
     Parameters
     ----------
@@ -294,7 +286,8 @@ def variances_beside_all(
         return None  # sums follow from other things as well
     if (said := history.said(asked.block, question.measures[0].summand, also)) is None:
         return None
-    return variances_beside(asked.block, asked.queries, said)
+    found = beside_atoms(asked.block, asked.queries, said)
+    return found and replace(found, step=asked.step, least_scale=least_scale(history, also), reach=asked.reach)
 
 
 def known_in(

@@ -306,7 +306,8 @@ class _Widening:
         fits = most <= marginal_measurement.SLACK
         if self.best is None and not fits:
             return False
-        cheaper = self.best is None or self.problem.price(option.items) < self.problem.price(self.best.items)
+        # Where nothing raises the total, as in a part that is new, what leaves more to spare is cheaper.
+        cheaper = self.best is None or self.problem.prices(option.items) < self.problem.prices(self.best.items)
         if fits and cheaper:
             self.best = option
         self._tries += 1

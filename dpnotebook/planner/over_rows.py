@@ -21,7 +21,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import ReadyRows, RowSpace, SolvedRows
 from dpnotebook.planner.atoms import places
-from dpnotebook.planner.least_squares_state import Name, Observation
+from dpnotebook.planner.known_part import Name, Observation
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.repeats import Repeats, told
 

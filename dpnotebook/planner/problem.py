@@ -202,9 +202,9 @@ class PlanningProblem:
     def variances_after(self, items: Sequence[Planned]) -> Floats | None:
         """Return the variance of each answer if some measurements had been made; None where it has no such form."""
         supposed = [item_of(item, (0, place), None, self.law) for place, item in enumerate(items)]
-        quick = marginal_measurement.variances_beside_all(self.asked, self.question, self.history, supposed)
+        quick = marginal_measurement.beside_all(self.asked, self.question, self.history, supposed)
         if quick is not None:
-            return quick
+            return quick.variances
         after = self.after(items)
         return None if after is None else after.certain().variances
 

@@ -27,8 +27,8 @@ from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_means import known_means
+from dpnotebook.planner.known_part import Key
 from dpnotebook.planner.layers import apart
-from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.planner.value_ends import in_counts

@@ -15,7 +15,8 @@ import numpy as np
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
-from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
+from dpnotebook.planner.known_part import Key, Observation
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.product_terms import ProductTerm, parts_of, projected
 from dpnotebook.planner.value_ends import at_levels, summand_of
 from dpnotebook.query.measurement import Measurement

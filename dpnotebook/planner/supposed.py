@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import overload
 
 from dpnotebook.planner.items import Item
-from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.known_part import Key
 from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name
 from dpnotebook.query.question import Summand
 

@@ -40,6 +40,15 @@ class Runs(Contiguous):
         """Number of queries, number of cells."""
         return self.starts.size, self.n
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Runs):
+            return NotImplemented
+        same = self.n == other.n and np.array_equal(self.starts, other.starts)
+        return same and np.array_equal(self.ends, other.ends)
+
+    def __hash__(self) -> int:
+        return hash((self.n, self.starts.tobytes(), self.ends.tobytes()))
+
     def apply(self, x: Array) -> Array:
         """Return the sum of each run, from sums before every cell."""
         before = np.zeros((x.shape[0], self.n + 1, x.shape[2]), dtype=np.result_type(x, np.int64))

@@ -9,7 +9,7 @@ import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of, variances_beside_all
+from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of, beside_all
 from dpnotebook.planner.plan import Planned
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
@@ -35,6 +35,17 @@ def measured(rng, number, where, *, every=False, place=0):
     return item_of(planned, (number, place), np.round(rng.normal(0, 9, (1, operator.shape[0]))), LAW)
 
 
+def weights_of(asked):
+    """Return what the draws of each measurement count for in the one answer, but for rounding."""
+    weights, keys = asked.draws(np.arange(1), 10_000)
+    found = {}
+    for key, weight in zip(keys, weights[0], strict=True):
+        found.setdefault(key, []).append(weight)
+    return {
+        (key, place): weight for key, own in found.items() for place, weight in enumerate(own) if abs(weight) > 1e-8
+    }
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_is_what_a_block_of_everything_says(seed):
     rng = np.random.default_rng(seed)
@@ -53,11 +64,13 @@ def test_it_is_what_a_block_of_everything_says(seed):
         question = Question("t", (Measure("count"),), (), where)
         asked = asked_of(question, history)
         assert isinstance(asked, OverAtoms)
-        quick = variances_beside_all(asked, question, history, also)
-        assert quick is not None
+        found = beside_all(asked, question, history, also)
+        assert found is not None
+        quick = found.variances
         wanted = asked_of(question, history, also).certain().variances
         np.testing.assert_array_equal(np.isfinite(quick), np.isfinite(wanted))
         if np.isfinite(wanted).all():
+            assert weights_of(found) == pytest.approx(weights_of(asked_of(question, history, also)), rel=1e-6, abs=1e-9)
             np.testing.assert_allclose(quick, wanted, rtol=1e-8)
             looked, found_out = looked + 1, found_out + int(np.isinf(asked.variances).any())
     assert looked > 15

@@ -14,7 +14,8 @@ from dpnotebook.planner.joint_measurement import (
     known_of,
     together,
 )
-from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation
+from dpnotebook.planner.known_part import Observation
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis

@@ -7,7 +7,8 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner.group_spaces import average_information, subsets
-from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation
+from dpnotebook.planner.known_part import Observation
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.purchase import _in_play, _information
 from dpnotebook.predicate import Predicate

@@ -1,0 +1,119 @@
+"""What each draw of noise counts for in some answers, over the parts of measurements that a block holds.
+
+Of many parts, mostly counts of one range each, all are looked at in one product: part by part nearly all time would go
+into what numpy does once a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.planner.known_part import NEGLIGIBLE, Key, KnownPart
+
+Floats = NDArray[np.float64]
+
+MANY = 32  # parts, from which on they are stacked
+
+
+class StackedParts:
+    """The queries of many parts below each other, over the same atoms.
+
+    Parameters
+    ----------
+    parts
+        At least one.
+    atoms
+        Number of atoms.
+    """
+
+    def __init__(self, parts: Sequence[KnownPart], atoms: int) -> None:
+        from scipy.sparse import csr_array
+
+        self.parts = tuple(parts)
+        sizes = [part.queries for part in parts]
+        self._starts = np.cumsum([0, *sizes])
+        entries = [part.entries() for part in parts]
+        rows = np.concatenate([queries + start for (queries, *_), start in zip(entries, self._starts, strict=False)])
+        values = np.concatenate([own for *_, own in entries])
+        if (values == 1).all():  # of counts: an eighth of the room
+            values = values.astype(np.int8)
+        columns = np.concatenate([places for _, places, _ in entries]).astype(np.int32)
+        self._queries = csr_array((values, (rows.astype(np.int32), columns)), shape=(int(self._starts[-1]), atoms))
+        self._precision = np.concatenate([np.broadcast_to(part.precision, part.queries) for part in parts])
+        # The number of one draw each is that draw: which part each such number is of.
+        self._of = np.repeat(np.arange(len(parts)), sizes)
+        single = [len(part.repeats) == 1 and part.summed is None and part.part.totals is None for part in parts]
+        self._single = np.array(single)[self._of]
+        self._others = [place for place, one in enumerate(single) if not one]
+
+    def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
+        """Return what each noisy number counts for in answers with coefficients z, shape (m, atoms), by part."""
+        found = self._weights(coefficients)
+        return [(part, found[:, self._numbers(place)]) for place, part in enumerate(self.parts)]
+
+    def peaks(self, coefficients: Floats) -> Floats:
+        """Return the most that a noisy number of each part counts for in answers, shape (m, parts)."""
+        return self._largest(np.abs(self._weights(coefficients)))
+
+    def draws(self, coefficients: Floats, most: int) -> tuple[Floats, list[Key]] | None:
+        """Return what each draw of noise counts for in answers with coefficients z, as `draws_of` does."""
+        weights = self._weights(coefficients)
+        sizes = np.abs(weights).max(axis=0, initial=0.0)
+        largest = np.maximum(self._largest(sizes[None])[0], 1e-300)
+        kept = np.flatnonzero(self._single & (sizes > NEGLIGIBLE * largest[self._of]))
+        if kept.size > most:
+            return None
+        others = ((self.parts[place], weights[:, self._numbers(place)]) for place in self._others)
+        found = draws_of(others, len(weights), most - kept.size)
+        if found is None:
+            return None
+        keys = [next(iter(part.repeats)) if part.repeats else (0, 0) for part in self.parts]
+        return np.concatenate([weights[:, kept], found[0]], axis=1), [*(keys[at] for at in self._of[kept]), *found[1]]
+
+    def _largest(self, numbers: Floats) -> Floats:
+        """Return the largest number of each part, at least 0; shape (m, numbers) to (m, parts)."""
+        found = np.zeros((len(numbers), len(self.parts)))
+        some = np.flatnonzero(np.diff(self._starts))
+        found[:, some] = np.maximum.reduceat(numbers, self._starts[some], axis=1)
+        return found
+
+    def _weights(self, coefficients: Floats) -> Floats:
+        found: Floats = np.asarray(self._queries @ np.ascontiguousarray(coefficients.T))
+        return np.asarray(found.T * self._precision)
+
+    def _numbers(self, place: int) -> slice:
+        return slice(int(self._starts[place]), int(self._starts[place + 1]))
+
+
+def draws_of(weighted: Iterable[tuple[KnownPart, Floats]], answers: int, most: int) -> tuple[Floats, list[Key]] | None:
+    """Return what each draw of noise counts for in some answers, and the measurement it is of.
+
+    Parameters
+    ----------
+    weighted
+        Parts, and what the mean of each of their noisy numbers counts for, shape (answers, queries).
+    answers
+        How many answers there are.
+    most
+        Draws; None is returned where there are more.
+
+    Returns
+    -------
+    Shape (answers, draws), and one key a draw.
+    """
+    columns: list[Floats] = [np.zeros((answers, 0))]
+    keys: list[Key] = []
+    for part, weights in weighted:
+        own = part.draws(weights)
+        own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(own).max(initial=1e-300)]
+        if len(keys) + own.shape[1] * len(part.repeats) > most:
+            return None
+        if own.size:
+            shares, draws = part.shares, own.shape[1]
+            each = own[:, None, :] * np.array([*shares.values()])[None, :, None]
+            columns.append(each.reshape(answers, -1))
+            keys.extend(key for key in shares for _ in range(draws))
+    return np.concatenate(columns, axis=1), keys
