@@ -365,6 +365,11 @@ class LeastSquaresState:
         """Return what each noisy number counts for in answers with coefficients z, shape (m, atoms), by source."""
         return [(source, source.weights(coefficients)) for source in self.sources.values()]
 
+    def mixed(self, queries: Queries, mixtures: Floats) -> Floats:
+        """Return the coefficients of mixtures of the answers to queries, shape (mixtures, queries)."""
+        rows = self.rows(replace(queries, columns=mixtures @ queries.columns, bins=False))
+        return np.asarray(rows @ self.information.inverse)
+
     def _whole(self, queries: Queries) -> NDArray[np.bool_]:
         """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
         whole, mixed = np.ones(queries.count, dtype=bool), self._mixed(queries).tolist()

@@ -27,6 +27,7 @@ from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProb
 from dpnotebook.planner.purchase import MOST_CELLS, marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
 from dpnotebook.planner.recorded_answers import Answered
+from dpnotebook.planner.ski_rental import BOUND, BY_DEGREES
 from dpnotebook.planner.spare_budget import spare_range
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
@@ -544,11 +545,12 @@ def _units(items: Sequence[Planned], problem: PlanningProblem) -> int:
 
 def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:
     """Return the way that buys a strategy first, where that is likely to pay."""
-    asked, history, credit = problem.asked, problem.history, problem.rent.credit(least)
-    if problem.purchases != "auto" or not problem.buying or credit <= least:
+    if problem.purchases != "auto" or not problem.buying or problem.rent.credit(least) <= least:
         return None
+    asked, history, block = problem.asked, problem.history, problem.along
+    credit = problem.rent.credit(least, BY_DEGREES if block is None else BOUND)
     pricing = Pricing(problem.table, problem.ledger.accountant, history)
-    if (block := problem.along) is not None:
+    if block is not None:
         found = ranges_to_buy(
             problem.linear.measurement, target, block, problem.ledger.spend, credit, pricing, problem.worked_out
         )

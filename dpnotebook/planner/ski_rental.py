@@ -5,12 +5,25 @@ price, and buying then, costs at most twice what was best in hindsight (Karlin, 
 "Competitive snoopy caching", Algorithmica 3, 1988). Here rent is what questions of one kind cost by themselves, beside
 all that is known; skis are a strategy that answers those which are likely to come.
 
-After every question of a kind, all of that kind have cost at most `BOUND` times what they would have cost without
-purchases, each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at
-a purchase with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may
-be `BOUND` (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what
-that would have cost (but for what cells have to spare, see `spare_budget`). And as rent that has not come to a price is
-paid once before what is bought, the sum is about twice what buying at once would have cost, too.
+After every question of a kind, all of that kind have cost at most B times what they would have cost without purchases,
+each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at a purchase
+with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may be
+B (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what that
+would have cost (but for what cells have to spare, see `spare_budget`).
+
+B is also what decides how much more is paid than by buying at once, and whoever wants less of one has more of the
+other: skis of price p that are bought when (B - 1) r has come to p cost r + p, B times the rent and 1 + 1 / (B - 1)
+times p. No deterministic rule is better at both (Purohit, Svitkina and Kumar, "Improving online algorithms via ML
+predictions", NeurIPS 2018, and Wei and Zhang, NeurIPS 2020, for the proof). With B = 2 both are 2, which is `BOUND`:
+a hierarchy of ranges is bought in one piece, and the rent before it is of no use to it. With B = 3/2 skis that are
+bought in one piece would cost 3 times p.
+
+Marginals are bought by degrees (`BY_DEGREES`), and what was spent counts towards them: a group-by that was measured
+adds to what is known, and less of the marginals is missing. Of a rent r a share s takes as much off the price q that
+they have at once, so that p = q - s r, and r + p = B r where r = q / (B - 1 + s): what is paid is B q / (B - 1 + s). That
+is at most 2 q where s >= 1 - B / 2, so with B = 3/2 where a quarter of the rent counts. A smaller credit also buys less
+rather than later. `tests/planner/test_bought_at_once.py` buys at first what whole sessions of drilling down have bought
+by some question and asks the same again: they have paid at most 1.1 times that.
 """
 
 from __future__ import annotations
@@ -18,12 +31,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, get_args
 
 Purchases = Literal["auto", "offer", "never"]
 PURCHASES: tuple[Purchases, ...] = get_args(Purchases)
 
-BOUND = 2  # times what questions would have cost without purchases
+BOUND = Fraction(2)  # times what questions would have cost without purchases, where these are in one piece
+BY_DEGREES = Fraction(3, 2)  # the same where any part of what is for sale can be bought
 LEAST_ASKED = 4  # questions of a kind from which it is guessed what comes: nothing is bought before
 
 
@@ -93,12 +108,14 @@ class Rent:
             extra, without, without * still, math.ceil(max(extra, 0) / saved) if saved > 0 else None
         )
 
-    def credit(self, alone: int) -> int:
+    def credit(self, alone: int, bound: Fraction = BOUND) -> int:
         """Return what a question may cost together with a purchase; 0 where nothing may be bought yet.
 
         Parameters
         ----------
         alone
             What the question would cost without a purchase, in units.
+        bound
+            How many times what questions would have cost without purchases all of them may have cost.
         """
-        return BOUND * (self.paid + alone) - self.paid if self.asked + 1 >= LEAST_ASKED else 0
+        return math.floor(bound * (self.paid + alone)) - self.paid if self.asked + 1 >= LEAST_ASKED else 0
