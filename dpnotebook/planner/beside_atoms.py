@@ -83,9 +83,7 @@ class BlockBeside:
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
         """Return what each noisy number counts for in answers with such coefficients, by source."""
         first = self.block.atoms.count
-        weights = {
-            name: source.weights(coefficients[:, :first]) for name, source in self.block.sources.items()
-        }
+        weights = {name: source.weights(coefficients[:, :first]) for name, source in self.block.sources.items()}
         for name, one in self.further.items():
             own = coefficients[:, first : first + one.queries]
             first += one.queries

@@ -9,30 +9,32 @@ After every question of a kind, all of that kind have cost at most B times what 
 each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at a purchase
 with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may be
 B (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what that
-would have cost (but for what cells have to spare, see `spare_budget`).
+would have cost, but for what cells have to spare: where a question that is measured by itself is charged to some cells
+only, others may be charged later for nothing, and a purchase, which is charged to all, leaves them less to spare. So
+for group-bys it is also known what each cell would have been charged without purchases (`Replaced`).
 
-B is also what decides how much more is paid than by buying at once, and whoever wants less of one has more of the
-other: skis of price p that are bought when (B - 1) r has come to p cost r + p, B times the rent and 1 + 1 / (B - 1)
-times p. No deterministic rule is better at both (Purohit, Svitkina and Kumar, "Improving online algorithms via ML
-predictions", NeurIPS 2018, and Wei and Zhang, NeurIPS 2020, for the proof). With B = 2 both are 2, which is `BOUND`:
-a hierarchy of ranges is bought in one piece, and the rent before it is of no use to it. With B = 3/2 skis that are
-bought in one piece would cost 3 times p.
+B also decides how much more is paid than by buying at once. Skis of price p that are bought when the rent has come to
+r cost r + p: (r + p) / r times what never buying costs and (r + p) / p times what buying at once costs, and of these
+two, whenever one buys, the inverses add up to 1. Both are 2 where r is p. That is `BOUND`: a hierarchy of ranges is
+bought in one piece, and the rent before it is of little use to it; with B = 3/2 it would cost 3 times what buying at once does.
 
 Marginals are bought by degrees (`BY_DEGREES`), and what was spent counts towards them: a group-by that was measured
-adds to what is known, and less of the marginals is missing. Of a rent r a share s takes as much off the price q that
-they have at once, so that p = q - s r, and r + p = B r where r = q / (B - 1 + s): what is paid is B q / (B - 1 + s). That
-is at most 2 q where s >= 1 - B / 2, so with B = 3/2 where a quarter of the rent counts. A smaller credit also buys less
-rather than later. `tests/planner/test_bought_at_once.py` buys at first what whole sessions of drilling down have bought
-by some question and asks the same again: they have paid at most 1.1 times that.
+adds to what is known, and less of the marginals is missing. Where a share s of the rent is taken off the price q that
+they have at once, p is q - s r, and r + p comes to B r at r = q / (B - 1 + s): what is paid is B / (B - 1 + s) times q.
+That is at most 2 where s is at least 1 - B / 2, so with B = 3/2 where a quarter of the rent counts; and a smaller
+credit buys less rather than later. `tests/planner/test_bought_at_once.py` buys at first what sessions of drilling down have
+bought by some question, and asks the same again: they have paid 1.03 to 1.43 times that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
+
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 Purchases = Literal["auto", "offer", "never"]
 PURCHASES: tuple[Purchases, ...] = get_args(Purchases)
@@ -66,6 +68,42 @@ class PurchaseForecast:
         """Return the same as epsilon, from units."""
         extra, without, later = (epsilon(math.ceil(max(units, 0))) for units in (self.extra, self.without, self.later))
         return PurchaseForecast(extra, without, later, self.pays_after)
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What purchases for one kind of question took the place of: in each cell, as cells without it have more to spare.
+
+    Parameters
+    ----------
+    bought
+        What the purchases have cost in the dearest cell, in units.
+    terms
+        Of what would have been measured without them.
+    """
+
+    bought: int = 0
+    terms: tuple[CostTerm, ...] = ()
+
+    def after(self, instead: Mapping[str, Any]) -> Replaced:
+        """Return the same after one more purchase, as a recorded plan has it."""
+        terms = CellCost.from_json(instead["cost"]).terms
+        return Replaced(self.bought + int(instead["bound"]), (*self.terms, *terms))
+
+    def credit(self, spend: Spend, instead: CellCost, bound: Fraction) -> int:
+        """Return what a question may cost together with a purchase, for the whole to stay within the bound.
+
+        Parameters
+        ----------
+        spend
+            What every cell of the table has cost.
+        instead
+            What the question would cost in each cell without a purchase.
+        bound
+            How many times what all would have cost without purchases it may have cost.
+        """
+        without = spend.maximum + spend.increase(CellCost((*self.terms, *instead.terms))) - self.bought
+        return math.floor(bound * without) - spend.maximum
 
 
 @dataclass(frozen=True)
