@@ -16,14 +16,14 @@ for group-bys it is also known what each cell would have been charged without pu
 B also decides how much more is paid than by buying at once. Skis of price p that are bought when the rent has come to
 r cost r + p: (r + p) / r times what never buying costs and (r + p) / p times what buying at once costs, and of these
 two, whenever one buys, the inverses add up to 1. Both are 2 where r is p. That is `BOUND`: a hierarchy of ranges is
-bought in one piece, and the rent before it is of little use to it; with B = 3/2 it would cost 3 times what buying at once does.
+bought in one piece, and the rent before it is of little use to it. B = 3/2 would be 3 times what buying at once costs.
 
 Marginals are bought by degrees (`BY_DEGREES`), and what was spent counts towards them: a group-by that was measured
 adds to what is known, and less of the marginals is missing. Where a share s of the rent is taken off the price q that
 they have at once, p is q - s r, and r + p comes to B r at r = q / (B - 1 + s): what is paid is B / (B - 1 + s) times q.
 That is at most 2 where s is at least 1 - B / 2, so with B = 3/2 where a quarter of the rent counts; and a smaller
-credit buys less rather than later. `tests/planner/test_bought_at_once.py` buys at first what sessions of drilling down have
-bought by some question, and asks the same again: they have paid 1.03 to 1.43 times that.
+credit buys less rather than later. `tests/planner/test_bought_at_once.py` buys at first what sessions of drilling down
+have bought by some question, and asks the same again: they have paid 1.03 to 1.43 times that.
 """
 
 from __future__ import annotations
