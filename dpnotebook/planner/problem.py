@@ -19,7 +19,7 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of, units_in, units_of
 from dpnotebook.planner.product_terms import ProductTerm
-from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
+from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent, Replaced
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
@@ -248,10 +248,10 @@ class PlanningProblem:
             How many times what questions would have cost without purchases all of them may have cost.
         """
         credit = self.rent.credit(least, bound)
-        if instead is None or self.kind not in self.history.replaced:
+        if instead is None or self.kind is None:
             return credit
-        spend = self.ledger.spend
-        return min(credit, self.history.replaced[self.kind].credit(spend, instead, bound))
+        replaced = self.history.replaced.get(self.kind, Replaced())
+        return min(credit, replaced.credit(self.ledger.spend, instead, bound))
 
     @property
     def alone_errors(self) -> Floats:

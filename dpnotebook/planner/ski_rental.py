@@ -11,7 +11,9 @@ with a question that costs c by itself, the right one grows by c and the left on
 B (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what that
 would have cost, but for what cells have to spare: where a question that is measured by itself is charged to some cells
 only, others may be charged later for nothing, and a purchase, which is charged to all, leaves them less to spare. So
-for group-bys it is also known what each cell would have been charged without purchases (`Replaced`).
+for group-bys it is also known what each cell would have been charged without purchases, N, of at most N*. Whatever is
+asked later adds alike to that and to what was charged, A, so that the total comes to N* + max (A - N) at most while
+without purchases it is N*: that is kept below B N* (`Replaced`).
 
 B also decides how much more is paid than by buying at once. Skis of price p that are bought when the rent has come to
 r cost r + p: (r + p) / r times what never buying costs and (r + p) / p times what buying at once costs, and of these
@@ -23,7 +25,7 @@ adds to what is known, and less of the marginals is missing. Where a share s of 
 they have at once, p is q - s r, and r + p comes to B r at r = q / (B - 1 + s): what is paid is B / (B - 1 + s) times q.
 That is at most 2 where s is at least 1 - B / 2, so with B = 3/2 where a quarter of the rent counts; and a smaller
 credit buys less rather than later. `tests/planner/test_bought_at_once.py` buys at first what sessions of drilling down
-have bought by some question, and asks the same again: they have paid 1.03 to 1.43 times that.
+have bought by some question, and asks the same again: they have paid 1.03 to 1.6 times that.
 """
 
 from __future__ import annotations
@@ -91,7 +93,10 @@ class Replaced:
         return Replaced(self.bought + int(instead["bound"]), (*self.terms, *terms))
 
     def credit(self, spend: Spend, instead: CellCost, bound: Fraction) -> int:
-        """Return what a question may cost together with a purchase, for the whole to stay within the bound.
+        """Return what a question may cost together with a purchase, for all that follows to stay within the bound.
+
+        Later questions may be charged where least was saved, and cost nothing there without purchases: what purchases
+        cost beyond what they replaced in the cell where that is least may never pass `bound` - 1 of the whole.
 
         Parameters
         ----------
@@ -102,8 +107,14 @@ class Replaced:
         bound
             How many times what all would have cost without purchases it may have cost.
         """
-        without = spend.maximum + spend.increase(CellCost((*self.terms, *instead.terms))) - self.bought
-        return math.floor(bound * without) - spend.maximum
+        terms = *self.terms, *instead.terms
+        without = spend.maximum + spend.increase(CellCost(terms)) - self.bought
+        return math.floor((bound - 1) * without) + sum(map(_everywhere, terms)) - self.bought
+
+
+def _everywhere(term: CostTerm) -> int:
+    """Return what every cell is charged at least."""
+    return math.ceil(term.rate * math.prod(int(norm.min()) for norm in term.norms.values()))
 
 
 @dataclass(frozen=True)
