@@ -595,7 +595,8 @@ def _with_purchase(
     forecast = problem.rent.forecast(least, price, still)
     units = _units(items, problem)
     option = Option(items, units, variances, 0.0, target=target, bought=later, forecast=forecast)
-    option = replace(option, instead=instead)
+    if block is None:
+        option = replace(option, instead=instead)
     reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, option, variances, accuracy)
 
