@@ -116,7 +116,7 @@ def block_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _BesideAtoms:
     """What `beside` finds, with the further measurements: their queries, and by how much their precision rises."""
 
     further: list[tuple[Observation, Queries, float]]
@@ -126,7 +126,7 @@ class _Found:
     lost: bool  # whether rounding may be to blame for what is not determined
 
 
-def _beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Observation]) -> _Found | None:
+def _beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Observation]) -> _BesideAtoms | None:
     if block.atoms.count < LEAST_ATOMS or asked.count > MOST_ROWS:
         return None
     further: list[tuple[Observation, Queries, float]] = []
@@ -168,7 +168,7 @@ def _beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Observa
         sizes[first],
     )
     missed = np.abs(found.residuals).max(axis=1, initial=0.0)
-    return _Found(
+    return _BesideAtoms(
         further,
         found.weights,
         gain,
