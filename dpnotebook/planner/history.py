@@ -173,7 +173,8 @@ class History:
             bought, kind = "buy" in release.plan.get("actions", ()), release.plan.get("kind")
             if kind is not None:
                 self.rents[kind] = self.rents.get(kind, Rent()).after(release.units, bought)
-                if (instead := release.plan.get("instead")) is not None:
+                # Cells of an earlier domain are others: what took their place counts as what would have been paid.
+                if (instead := release.plan.get("instead")) is not None and release.since not in self.earlier:
                     self.replaced[kind] = self.replaced.get(kind, Replaced()).after(instead)
             if bought:
                 self.prices = {}
