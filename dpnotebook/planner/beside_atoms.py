@@ -98,9 +98,47 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
     -------
     None where there are too many rows, or atoms, for this to be of use.
     """
+    both = solved_beside(block, asked, supposed)
+    if both is None:
+        return None
+    parts = []
+    for one, queries, _ in both.further:
+        known = block.sources.get(one.name)
+        added = {key: one.repeats[key] for key in one.repeats if known is None or key not in known.repeats}
+        nowhere = np.empty(0, dtype=np.int32)  # only its draws are looked at
+        parts.append(KnownPart(one.part, None, nowhere, queries.count, repeats=added))
+    pieces = np.split(both.gain, np.cumsum([part.queries for part in parts])[:-1], axis=1)
+    return BesideAtoms(block, both.found, list(zip(parts, pieces, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedBeside:
+    """How a question is answered from a block and from further measurements.
+
+    Parameters
+    ----------
+    further
+        The further measurements: their queries, and by how much the precision of each rises.
+    found
+        The answers: the weights are coefficients over the atoms of the block.
+    gain
+        What the mean of each further number counts for, shape (answers, numbers).
+    sizes
+        The largest coefficient of each query that is asked, shape (answers,).
+    """
+
+    further: list[tuple[Observation, Queries, float]]
+    found: SolvedRows
+    gain: Floats
+    sizes: Floats
+
+
+def solved_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Observation]) -> SolvedBeside | None:
+    """Return how a question is answered beside further measurements; parameters and None as in `beside_atoms`."""
     if block.atoms.count < LEAST_ATOMS or asked.count > MOST_ROWS:
         return None
-    further, own, parts = [], [], []
+    further: list[tuple[Observation, Queries, float]] = []
+    own: list[float] = []
     for one in supposed:
         queries = block.queries(one.part)
         if queries is None or queries.count + asked.count > MOST_ROWS:
@@ -109,16 +147,13 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
         gained = one.precision - (0.0 if known is None else known.total)
         if gained <= 0:
             return None
-        further.append(queries)
-        added = {key: one.repeats[key] for key in one.repeats if known is None or key not in known.repeats}
-        nowhere = np.empty(0, dtype=np.int32)  # only its draws are looked at
-        parts.append(KnownPart(one.part, None, nowhere, queries.count, repeats=added))
+        further.append((one, queries, gained))
         own += [gained] * queries.count
     if not further or len(own) + asked.count > MOST_ROWS:
         return None
     known_of = block.information.changes, asked, tuple(one.name for one in supposed)
     if block.latest_beside is None or block.latest_beside[0] != known_of:  # of other precisions it is the same
-        block.latest_beside = known_of, _together(block, (asked, *further))
+        block.latest_beside = known_of, _together(block, (asked, *(queries for _, queries, _ in further)))
     both = block.latest_beside[1]
     if both is None:
         return None
@@ -126,8 +161,7 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
     across = both.covariance[: asked.count, asked.count :]
     sizes = np.maximum(np.abs(asked.columns).max(axis=1, initial=0.0), 1e-300)
     found, gain = beside(first, second, across, np.array(own), sizes)
-    pieces = np.split(gain, np.cumsum([part.queries for part in parts])[:-1], axis=1)
-    return BesideAtoms(block, found, list(zip(parts, pieces, strict=True)))
+    return SolvedBeside(further, found, gain, sizes)
 
 
 def _together(block: LeastSquaresState, questions: Sequence[Queries]) -> SolvedRows | None:

@@ -27,7 +27,7 @@ from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
-from dpnotebook.planner.ski_rental import Rent
+from dpnotebook.planner.ski_rental import Rent, Replaced
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
 from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
 from dpnotebook.predicate import Predicate
@@ -132,6 +132,7 @@ class History:
         self._alone: tuple[int, int] = -1, 0
         self.least_scale = math.inf  # of all noise
         self.rents: dict[str, Rent] = {}  # by the kind of question
+        self.replaced: dict[str, Replaced] = {}  # what purchases took the place of, by the kind of question
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
         self._measurements: dict[bytes, Measurement] = {}
@@ -173,6 +174,9 @@ class History:
             bought, kind = "buy" in release.plan.get("actions", ()), release.plan.get("kind")
             if kind is not None:
                 self.rents[kind] = self.rents.get(kind, Rent()).after(release.units, bought)
+                # Cells of an earlier domain are others: what took their place counts as what would have been paid.
+                if (instead := release.plan.get("instead")) is not None and release.since not in self.earlier:
+                    self.replaced[kind] = self.replaced.get(kind, Replaced()).after(instead)
             if bought:
                 self.prices = {}
                 self.dearest = max(self.dearest, release.units)

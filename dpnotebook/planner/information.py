@@ -329,6 +329,11 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
     return Solved(z, _summed(z.T, bins, count), left * SCREENED)
 
 
+def sums_between(values: Floats, bins: Indices, count: int) -> Floats:
+    """Return the sums of a symmetric matrix over bins of its rows and columns, -1 for none; shape (count, count)."""
+    return np.array(_summed(_summed(values, bins, count).T, bins, count))
+
+
 def _summed(values: Floats, bins: Indices, count: int) -> Floats:
     """Return the sums of rows by bin, shape (count, columns)."""
     from scipy.sparse import csr_array

@@ -18,6 +18,7 @@ from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_co
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
 from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
+AT_ONCE = 256  # queries that are added together: more than an inverse is updated for, see `information`
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
 FEW = 500  # classes of cells whose residuals are looked at entry by entry for what is shown
@@ -250,6 +251,11 @@ class LeastSquaresState:
             self._parts = self.information.changes, StackedParts([*self.sources.values()], self.atoms.count)
         return self._parts[1]
 
+    def mixed(self, queries: Queries, mixtures: Floats) -> Floats:
+        """Return the coefficients of mixtures of the answers to queries, shape (mixtures, queries)."""
+        rows = self.rows(replace(queries, columns=mixtures @ queries.columns, bins=False))
+        return np.asarray(rows @ self.information.inverse)
+
     def _whole(self, queries: Queries) -> NDArray[np.bool_]:
         """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
         whole, mixed = np.ones(queries.count, dtype=bool), self._mixed(queries).tolist()
@@ -331,9 +337,8 @@ class LeastSquaresState:
 
     def _put(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
-        from scipy.sparse import csr_array
-
-        entries, count = [], 0
+        entries: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
+        count = 0
         precision: list[NDArray[Any]] = []
         weighted: list[NDArray[Any]] = []
         # Many measurements count the same disjoint atoms: together they are one. Some have a query of none behind them.
@@ -357,8 +362,23 @@ class LeastSquaresState:
                 count += source.queries
                 precision.append(more)
                 weighted.append(said)
+                if count >= AT_ONCE:  # so that what is measured of ever more is never written out all together
+                    self._tell(entries, count, precision, weighted)
+                    entries, count, precision, weighted, counted = [], 0, [], [], {}
             self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
         if entries:
-            rows, columns, values = map(np.concatenate, zip(*entries, strict=True))
-            queries = csr_array((values, (rows, columns)), shape=(count, self.atoms.count))
-            self.information.add(queries, np.concatenate(precision), np.concatenate(weighted))
+            self._tell(entries, count, precision, weighted)
+
+    def _tell(
+        self,
+        entries: Sequence[tuple[NDArray[Any], NDArray[Any], Floats]],
+        count: int,
+        precision: Sequence[NDArray[Any]],
+        weighted: Sequence[NDArray[Any]],
+    ) -> None:
+        """Add so many queries, of which the entries are given, to what is known."""
+        from scipy.sparse import csr_array
+
+        rows, columns, values = map(np.concatenate, zip(*entries, strict=True))
+        queries = csr_array((values, (rows, columns)), shape=(count, self.atoms.count))
+        self.information.add(queries, np.concatenate(precision), np.concatenate(weighted))

@@ -22,11 +22,12 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.pioneer.planner import pioneer_items
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json
-from dpnotebook.planner.pricing import Pricing, as_precise_as, scales, units_for, units_of
+from dpnotebook.planner.pricing import Pricing, as_precise_as, cost_of, scales, units_for, units_of
 from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProblem
 from dpnotebook.planner.purchase import MOST_CELLS, marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
 from dpnotebook.planner.recorded_answers import Answered
+from dpnotebook.planner.ski_rental import BOUND, BY_DEGREES
 from dpnotebook.planner.spare_budget import spare_range
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
@@ -462,8 +463,10 @@ def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) 
             least, units = price, less
         if least > left:
             break  # what is far beyond the budget need not be shaved
-    if 0 < least <= left and (option := _with_purchase(problem, least, accuracy, target)) is not None:
-        return option
+    if 0 < least <= left:
+        instead = better[-1].items if better else alone.items
+        if (option := _with_purchase(problem, least, accuracy, target, instead)) is not None:
+            return option
     for proposal in reversed(better):
         if (variances := _delivered(problem, proposal)) is not None:
             units, half_width = _units(proposal.items, problem), proposal.half_width
@@ -543,13 +546,17 @@ def _units(items: Sequence[Planned], problem: PlanningProblem) -> int:
     return units_of(items, problem.table, problem.ledger.accountant)
 
 
-def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:
-    """Return the way that buys a strategy first, where that is likely to pay."""
-    asked, history, credit = problem.asked, problem.history, problem.rent.credit(least)
-    if problem.purchases != "auto" or not problem.buying or credit <= least:
+def _with_purchase(
+    problem: PlanningProblem, least: int, accuracy: Accuracy, target: float, otherwise: Sequence[Planned]
+) -> Option | None:
+    """Return the way that buys a strategy first, where that is likely to pay, or else measures `otherwise`."""
+    if problem.purchases != "auto" or not problem.buying or problem.credit(least, BOUND) <= least:
         return None
+    asked, history, block = problem.asked, problem.history, problem.along
+    instead = cost_of(otherwise, problem.table, problem.ledger.accountant)
+    credit = problem.credit(least, BY_DEGREES, instead) if block is None else problem.credit(least, BOUND)
     pricing = Pricing(problem.table, problem.ledger.accountant, history)
-    if (block := problem.along) is not None:
+    if block is not None:
         found = ranges_to_buy(
             problem.linear.measurement, target, block, problem.ledger.spend, credit, pricing, problem.worked_out
         )
@@ -589,6 +596,8 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
     forecast = problem.rent.forecast(least, price, still)
     units = _units(items, problem)
     option = Option(items, units, variances, 0.0, target=target, bought=later, forecast=forecast)
+    if block is None:
+        option = replace(option, instead=instead)
     reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, option, variances, accuracy)
 

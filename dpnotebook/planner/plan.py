@@ -288,6 +288,8 @@ class Plan(ShowsCard):
         With which questions it shares what is bought for them; None where nothing ever is.
     forecast
         What is expected of the purchase that is made with it; None without one.
+    instead
+        What the question would have cost in each cell without that purchase; None without one.
     parts
         Its measures, in order, where there are several.
     forbidden
@@ -370,6 +372,7 @@ class Plan(ShowsCard):
     strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
     kind: str | None = None
     forecast: PurchaseForecast | None = field(default=None, repr=False)
+    instead: CellCost | None = field(default=None, repr=False)
     parts: tuple[PlannedMeasure, ...] = ()
     forbidden: str = ""
     least_error: float | None = None

@@ -76,6 +76,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["kind"] = plan.kind
     if plan.actions:
         values["actions"] = [action.kind for action in plan.actions]
+    if plan.instead is not None:
+        values["instead"] = {"bound": plan.units, "cost": plan.instead.to_json()}
     if plan.without_reuse is not None:
         values["alone"] = plan.without_reuse.units
         values["alone_total"] = plan.alone_before + plan.without_reuse.units

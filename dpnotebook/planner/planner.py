@@ -393,6 +393,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         asked_as="" if given.relative is None else given.text,
         assumed=_assumed(question, assumption),
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
+        instead=option.instead,
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
         else _by_target(question, accuracy, option, accountant.law),

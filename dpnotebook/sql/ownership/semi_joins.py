@@ -229,7 +229,8 @@ def _join(select: exp.Select, node: exp.Expr, found: _AboutUnits, called: str, w
     required = where is not None and any(part is node for part in _conjuncts(where))
     side = {} if required else {"side": "LEFT"}
     join = exp.Join(this=source, on=equal, **side)
-    join.meta[WRITTEN] = {exp.In: "IN (SELECT ...)", exp.Exists: "EXISTS (SELECT ...)"}.get(type(node), "(SELECT ...)")
+    word = "IN " if isinstance(node, exp.In) else "EXISTS " if isinstance(node, exp.Exists) else ""
+    join.meta[WRITTEN] = f"{word}(SELECT ...)"
     select.append("joins", join)
     for star in select.expressions:
         if isinstance(star, exp.Star):  # what is joined is not listed
