@@ -27,6 +27,8 @@ TYPES: dict[str, str] = {
 WORDS = {"integer": "numbers", "number": "numbers", "text": "texts", "boolean": "truth values", "time": "times"}
 CONDITIONS = (
     exp.Connector,
+    exp.LogicalAnd,
+    exp.LogicalOr,
     exp.Not,
     exp.EQ,
     exp.NEQ,

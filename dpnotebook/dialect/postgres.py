@@ -54,20 +54,6 @@ def _sum(node: exp.Sum) -> exp.Expr:
     return call("pg_temp.dp_sum", node.this)
 
 
-def _least(node: exp.Min) -> exp.Expr:
-    """Return MIN; of what is the same in all rows of a group one value, as truth values have no MIN there."""
-    select, column = node.find_ancestor(exp.Select), bare(node.this)
-    source = None if select is None else select.args.get("from_") or select.args.get("from")
-    below = None if source is None else source.this.unnest()
-    if not isinstance(column, exp.Column) or not isinstance(below, exp.Select):
-        return node
-    items = [item.unalias() for item in below.expressions if item.alias_or_name == column.name]
-    if not any(isinstance(item, exp.Window) and isinstance(item.this, exp.FirstValue) for item in items):
-        return node
-    every = exp.Paren(this=exp.ArrayAgg(this=node.this))
-    return exp.Bracket(this=every, expressions=[whole(1)], offset=1)
-
-
 def _exact(node: exp.Expr | None) -> bool:
     """Whether a value is an integer or decimal for certain, so that sums of it neither round nor overflow."""
     node = bare(unordered(node)) if node is not None else None
@@ -122,7 +108,6 @@ POSTGRES: dict[type[exp.Expr], Rule] = {
     exp.Sqrt: _function("sqrt", "this"),
     exp.Round: lambda node: call("pg_temp.dp_round", node.this, node.args.get("decimals") or whole(0)),
     exp.Sum: _sum,
-    exp.Min: _least,
     exp.Avg: _average,
     **dict.fromkeys((exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop), _spread),
     exp.Log: logarithm,

@@ -48,6 +48,8 @@ ALIKE = (
     exp.Left,
     exp.Length,
     exp.Ln,
+    exp.LogicalAnd,
+    exp.LogicalOr,
     exp.Lower,
     exp.MD5,
     exp.Max,

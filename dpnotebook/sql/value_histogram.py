@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
-from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit
+from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit, surely_between
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -181,24 +181,25 @@ def measured_values(
         counts = histograms.values(select, aggregate.input or 0, bins, edges, run)
         return counts + draw(accountant.noise, scale * parts, counts.size)
 
-    spent, bounds, magnitudes = 0, None, np.zeros(0)
+    spent, tried, bounds, magnitudes = 0, 0, None, np.zeros(0)
     for cost in costs.tries:
         if bounds is None:
-            first, spent = histogram_scale(accountant, cost), spent + cost
+            first, spent, tried = histogram_scale(accountant, cost), spent + cost, tried + 1
             magnitudes = noisy(magnitude_edges().size - 1, None, first) / parts
             bounds = found_magnitudes(magnitudes, first, accountant.noise, zeros=zeros)
     if bounds is None:
         return ValueHistogram(None), spent
     units = _units_between(magnitudes, bounds)
+    least, most = surely_between(magnitudes, first, accountant.noise) or bounds
     each = costs.of_others(units)
     scale = histogram_scale(accountant, each)
     spread = math.sqrt(accountant.law.variance(scale))
     between, whole, told = wider(bounds), with_tails(bounds), bounds
     surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
-        found = located(noisy(FINE, between, scale) / parts, spread * ratio, between, units)
+        found = located(noisy(FINE, between, scale) / parts, spread, between, units, ratio)
         spent += each
-        sure = surely if found is not None and is_spike(found[0], between, surely) else None
+        sure = surely if found is not None and is_spike(found[0], between, (least, most)) else None
         if found is None or sure is not None:
             break
         bounds, finer = found
@@ -206,6 +207,10 @@ def measured_values(
         if not finer:
             break
     edges = range_edges(bounds, whole)
+    if tried == 1:
+        each += min(each, costs.spare)
+        scale = histogram_scale(accountant, each)
+        spread = math.sqrt(accountant.law.variance(scale))
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance

@@ -78,6 +78,9 @@ SOUND = [
     "FROM visits v GROUP BY uid, e)",
     "SELECT EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) FROM visits v GROUP BY 1",
     "SELECT d, COUNT(*) FROM (SELECT uid, ARG_MAX(region, day) AS d FROM visits GROUP BY uid) GROUP BY d",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits GROUP BY uid HAVING MIN(cost > 3))",
+    "SELECT d, COUNT(*) FROM (SELECT uid, MAX(cost > 3) AS d FROM visits GROUP BY uid) GROUP BY d",
+    "SELECT d, COUNT(*) FROM (SELECT uid, ARG_MIN(cost > 3, day) AS d FROM visits GROUP BY uid) GROUP BY d",
     "SELECT AVG(d) FROM (SELECT uid AS x, region, MIN_BY(cost, n) + COUNT(*) AS d FROM visits v WHERE age > 1 GROUP BY "
     "1, region HAVING MAX_BY(ok, v.day) OR MIN_BY(tags IS NULL, n))",
     "SELECT AVG(d) FROM (SELECT uid, ARG_MIN(age, cost) AS d FROM (SELECT * FROM visits JOIN days USING (uid)) "

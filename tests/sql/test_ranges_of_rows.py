@@ -105,7 +105,7 @@ def test_what_is_cut_off_is_hardly_ever_more_than_is_said():
         error = float(high - low) / 2 * 2.0 / values.size  # of the noise on the mean
         large += moved > error
         more += taken.most < moved - error / 4
-    assert large > runs / 50
+    assert 0 < large <= runs / 50  # bounds that take more than the noise are rare themselves
     assert more <= runs / 50
 
 

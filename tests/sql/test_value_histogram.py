@@ -8,10 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from private_selects import aggregate
+from private_selects import aggregate, fixed_noise
+from scipy.integrate import quad
+from scipy.stats import gamma, norm
 
 import dpnotebook as dpn
-from dpnotebook.sql.aggregates.value_range import range_edges
+from dpnotebook.privacy.laws import LAPLACE, law_of
+from dpnotebook.sql.aggregates.bounds import found, magnitude_edges, surely_between
+from dpnotebook.sql.aggregates.norms import spread_of_run
+from dpnotebook.sql.aggregates.value_range import located, range_edges, trimmed
 from dpnotebook.sql.value_histogram import ValueHistogram
 
 TAILS = np.random.default_rng(1).lognormal(4, 1.0, 40_000)
@@ -111,3 +116,47 @@ HISTOGRAMS = [
 @pytest.mark.parametrize("told", HISTOGRAMS)
 def test_it_is_recorded_exactly(told):
     assert ValueHistogram.from_json(json.loads(json.dumps(told.to_json()))) == told
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 32, 128, 384])
+@pytest.mark.parametrize("level", [5.2, 6.0, 6.36])
+def test_runs_of_laplace_noise_pass_as_seldom_as_is_said(width, level):
+    """Their sum is the difference of two of gamma's law: exact, from the integral over one of them."""
+    least = level * spread_of_run(width, LAPLACE.tail_ratio) * math.sqrt(2)  # of draws of scale 1
+
+    def both(one):
+        return gamma.pdf(one, width) * gamma.sf(one + least, width)
+
+    passed, _ = quad(both, 0, 30 * width + 60, epsabs=0, epsrel=1e-6, limit=400, points=[width / 2, width, 2 * width])
+    assert passed <= 1.02 * norm.sf(level)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_fine_bins_tell_of_values_in_many_of_them(law):
+    """Without delta they never did: a run of a hundred bins was to be as far out as one bin is."""
+    counts = np.histogram(np.random.default_rng(1).normal(50, 20, 5_000), bins=1536, range=(-256, 256))[0]
+    noisy = counts + fixed_noise()(law, Fraction(26), counts.size)
+    spread = 26 * (1 if law == "gaussian" else math.sqrt(2))
+    (low, high), finer = located(noisy, spread, (Fraction(-256), Fraction(256)), 5_000, law_of(law).tail_ratio)
+    assert -60 < low < 35
+    assert 65 < high < 160
+    assert not finer
+
+
+def test_levels_beside_those_that_are_found_are_not_cut_off():
+    """Answers from 1 to 5 of 320 people, of which 3 and 4 stand out by themselves, without any noise."""
+    edges = range_edges((Fraction(2), Fraction(8)), (Fraction(-16), Fraction(96)))
+    counts = np.histogram(np.repeat([1, 2, 3, 4, 5], [26, 49, 97, 103, 47]), edges)[0]
+    (low, high), _ = trimmed(counts, 13.7, edges, 13.0, "means")
+    assert low <= 2
+    assert high >= 5
+
+
+def test_one_value_is_not_taken_to_have_others_beside_it_by_noise():
+    """All have about a million, and a bin of noise is taken in: bounds were from minus two millions then."""
+    edges, scale = magnitude_edges(), Fraction(20)
+    counts = np.zeros(edges.size - 1)
+    counts[np.searchsorted(edges, 1e6) - 1] = 5_000
+    counts[np.searchsorted(edges, -1.5e6) - 1] = 160
+    assert found(counts, scale, "laplace")[0] == -(2**21)
+    assert surely_between(counts, scale, "laplace") == (2**19, 2**20)

@@ -236,6 +236,20 @@ def found(
     return lower, upper
 
 
+def surely_between(noisy: ArrayLike, scale: Fraction, noise: Noise) -> Bounds | None:
+    """Return bounds of the bins that surely hold units, that of zero aside; None where there are none.
+
+    Parameters
+    ----------
+    noisy, scale, noise
+        As for `found`, whose bounds take in bins as well that noise fills once in a thousand times.
+    """
+    core = np.flatnonzero(_core(np.asarray(noisy, dtype=float), scale, noise))
+    if not core.size:
+        return None
+    return Fraction(magnitude_edges()[core[0]]), Fraction(magnitude_edges()[core[-1] + 1])
+
+
 def _seem_there(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> bool:
     """Return whether there seem to be units in the last of some bins, which are the next ones, and in the first."""
     looked = np.append(counts[1:][-NEXT_SMALLER:], counts[0])

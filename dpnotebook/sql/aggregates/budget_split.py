@@ -235,11 +235,14 @@ class ValueCosts:
         Of each of the others, at most.
     least
         The same where so many units are found that more noise hides nothing.
+    spare
+        What the last one may cost beside, which tells of the tails, where the first try was enough.
     """
 
     tries: tuple[int, ...]
     other: int
     least: int = 0
+    spare: int = 0
 
     def of_others(self, units: float) -> int:
         """Return what each of the others costs where about so many units are found."""
@@ -275,7 +278,9 @@ def of_range(cost: int, whole: int = 0) -> ValueCosts:
     tries = [math.floor(cost * part) for part in FIRST]
     if not tries[0]:
         tries = [math.floor(cost * sum(FIRST))]
-    return ValueCosts(tuple(tries), (cost - sum(tries)) // (OF_VALUES - 1), _least_of(whole, OF_VALUES))
+    other = (cost - sum(tries)) // (OF_VALUES - 1)
+    # Tails that are hidden cost an answer far more than what this takes from it, above all with Laplace noise.
+    return ValueCosts(tuple(tries), other, _least_of(whole, OF_VALUES), min(sum(tries[1:]), other))
 
 
 def _least_of(whole: int, histograms: int) -> int:

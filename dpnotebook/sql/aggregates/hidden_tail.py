@@ -31,6 +31,10 @@ ROUGH = 0.1  # of a count: by so much no law is meant to fit
 MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
+# The same of values: bounds that are a little too wide cost little, those that are too narrow more the more units there
+# are.
+SELDOM_BESIDE = 0.1
+SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
 
 
@@ -154,7 +158,9 @@ def hidden_tail(
     )
     may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
     average = (weights * amounts) @ hidden
-    likely = amounts[middle] * hidden[middle] + SELDOM * may
+    likely = amounts[middle] * hidden[middle] + (SELDOM_BESIDE if beside else SELDOM) * may
+    if beside and may.size:
+        likely[0] = max(likely[0], noisy[end] - SURELY * scale)
     if beside and may.size and end > first:
         may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
     return likely, average, may

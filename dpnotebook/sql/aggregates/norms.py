@@ -188,13 +188,19 @@ def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
 
 
 def runs_end(
-    noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE, filled: float | None = None
+    noisy: Floats,
+    scale: float,
+    most: int = MOST_BINS,
+    sure: float = SURE,
+    filled: float | None = None,
+    tail_ratio: float = 1.0,
 ) -> int | None:
-    """Return where the last run of bins ends that Gaussian noise would hardly have filled; None where there is none.
+    """Return where the last run of bins ends that noise alone would hardly have filled; None where there is none.
 
     Runs are of 1, 2, 4, ... bins, up to `most`; noise alone fills some of them with a probability of `sure`. Of those
     that start last it is the fullest; or, where `filled` is given, the shortest whose second half stands out by itself
-    too, by so many standard deviations, if there is any: a long run may stand out by its first bins alone.
+    too, by so many standard deviations, if there is any: a long run may stand out by its first bins alone. `tail_ratio`
+    is how many times as wide Gaussian noise would be that is far out as often as that of one bin.
     """
     from scipy.special import ndtri
 
@@ -204,8 +210,9 @@ def runs_end(
     heights, ends = np.full((2, len(widths), noisy.size), -np.inf)
     for i, width in enumerate(widths):
         starts, last = noisy.size - width + 1, -(-width // 2)
-        heights[i, :starts] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
-        ends[i, :starts] = (sums[width:] - sums[width - last : sums.size - last]) / (scale * math.sqrt(last))
+        heights[i, :starts] = (sums[width:] - sums[:-width]) / (scale * spread_of_run(width, tail_ratio))
+        of_last = scale * spread_of_run(last, tail_ratio)
+        ends[i, :starts] = (sums[width:] - sums[width - last : sums.size - last]) / of_last
     passing = heights >= level
     if filled is not None and (ending := passing & (ends >= filled)).any():
         passing = ending
@@ -214,6 +221,14 @@ def runs_end(
         return None
     last = int(found[-1])
     return last + widths[int((heights if filled is None else passing)[:, last].argmax())]
+
+
+def spread_of_run(width: int, tail_ratio: float) -> float:
+    """Return how many times as wide as the noise of one bin Gaussian noise would be that is as far out as a run's is.
+
+    Of a sum of many draws far ones are as seldom as of Gaussian noise; of a few they are nearly as often as of one.
+    """
+    return math.sqrt(width) + tail_ratio - 1.0
 
 
 @lru_cache(maxsize=8)

@@ -32,6 +32,9 @@ NARROW = 12  # bins of equal width where values are surely found: few tell how m
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
 FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
 FILLED = 3.0  # standard deviations the second half of a run stands out by, for squares: wide bounds cost most there
+NEXT = (
+    3e-3  # how likely noise alone may fill a bin near those found; an eighth of that for each doubling of their width
+)
 SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histogram: far ones make bounds too wide
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
 HIDES = 3.0  # standard deviations of noise that may hide values apart from the others
@@ -56,7 +59,9 @@ def with_tails(bounds: Bounds) -> Bounds:
     return min(low * BEHIND, -high), max(high * BEHIND, -low)
 
 
-def located(counts: ArrayLike, scale: float, bounds: Bounds, units: float = 0.0) -> tuple[Bounds, bool] | None:
+def located(
+    counts: ArrayLike, scale: float, bounds: Bounds, units: float = 0.0, tail_ratio: float = 1.0
+) -> tuple[Bounds, bool] | None:
     """Return bounds of the values that are surely there, and whether finer bins would tell more; None where hidden.
 
     Where these are fewer than half, noise hides most: one answer of five, say, that a third have is not what all have.
@@ -66,14 +71,16 @@ def located(counts: ArrayLike, scale: float, bounds: Bounds, units: float = 0.0)
     counts
         Noisy number of units in each of some bins of equal width, shape (bins,).
     scale
-        Standard deviation of the Gaussian noise on each.
+        Standard deviation of the noise on each.
     bounds
         What the bins lie between.
     units
         About how many units there are in all, where that is known.
+    tail_ratio
+        How many times as wide Gaussian noise would be that is far out as often.
     """
     noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale, noisy.size // 4)
+    found = _found(noisy, scale, noisy.size // 4, tail_ratio)
     if found is None:
         return None
     first, end = found
@@ -152,9 +159,11 @@ def trimmed(
     lie apart from the others; of a variance also about how large it is between them.
     """
     noisy, squares = np.asarray(counts, dtype=float), of == "squares"
-    found = _found(noisy, scale * tail_ratio, min(noisy.size // 2, MOST_BINS), SEEN, FILLED if squares else None)
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
     if found is None:
         return None
+    if not squares:
+        found = _with_next(noisy, scale * tail_ratio, edges, found)
     usual = USUAL_SQUARES if squares else USUAL
     *finer, heavy = _counts(noisy, scale, edges, *found, usual)
     likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
@@ -204,7 +213,7 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
         As for `trimmed`.
     """
     noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale * tail_ratio, min(noisy.size // 2, MOST_BINS), SEEN)
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN)
     if found is None:
         return None
     first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
@@ -274,14 +283,30 @@ def _of_each(least: Floats, most: Floats, low: float, high: float, middle: float
 
 
 def _found(
-    noisy: Floats, scale: float, most: int, sure: float = SURE, filled: float | None = None
+    noisy: Floats, scale: float, most: int, tail_ratio: float, sure: float = SURE, filled: float | None = None
 ) -> tuple[int, int] | None:
     """Return the first bin that surely holds units, and the one behind the last; None where there is none."""
-    end, start = (runs_end(counts, scale, most, sure, filled) for counts in (noisy, noisy[::-1]))
+    end, start = (runs_end(counts, scale, most, sure, filled, tail_ratio) for counts in (noisy, noisy[::-1]))
     if end is None or start is None:
         return None
     first, end = max(noisy.size - start, 0), min(end, noisy.size)
     return min(first, end - 1), max(end, first + 1)
+
+
+def _with_next(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> tuple[int, int]:
+    """Return the bins that hold units with others that seem to: the farther these widen them, the less noise may do it.
+
+    Of a few levels, as of answers to a question, the bins between them are empty: no law of tails tells of the others.
+    """
+    from scipy.special import ndtri
+
+    first, end = found
+    span = max(float(edges[end] - edges[first]), NARROW / 2 * float(np.diff(edges).min()))
+    below, above = (edges[end] - edges[:first]) / span, (edges[end + 1 :] - edges[first]) / span
+    wide = np.concatenate([below, np.ones(end - first), above])
+    levels = scale * -ndtri(NEXT / 8.0 ** np.log2(wide.clip(1.0)))
+    told = np.flatnonzero(noisy >= levels)
+    return min(first, int(told[0])) if told.size else first, max(end, int(told[-1]) + 1) if told.size else end
 
 
 def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> list[Floats]:

@@ -80,12 +80,22 @@ def resolve(
             node.replace(_subquery(node, scope, environment, reader))
         else:
             node.replace(_column(node, scope, reader, aliases or {}))
-    found: exp.Expr = in_full_order(check_comparisons(holder, written, reader.text).this, scope)
+    _name_ends_of_truth(check_comparisons(holder, written, reader.text))
+    found: exp.Expr = in_full_order(holder.this, scope)
     check_growth(found, written, reader.text)
     found.parent = None
     if place is not None:
         reader.resolved[place] = written, scope, found
     return found.copy()
+
+
+def _name_ends_of_truth(tree: exp.Expr) -> None:
+    """Write MIN and MAX of truth values as BOOL_AND and BOOL_OR, which every engine has."""
+    for node in list(tree.find_all(exp.Min, exp.Max)):
+        if kind_of(node.this) == "boolean":
+            made = (exp.LogicalAnd if isinstance(node, exp.Min) else exp.LogicalOr)(this=node.this)
+            made.meta.update(node.meta)
+            node.replace(made)
 
 
 def total(node: exp.Expr, condition: bool = False) -> exp.Expr:
