@@ -25,7 +25,7 @@ adds to what is known, and less of the marginals is missing. Where a share s of 
 they have at once, p is q - s r, and r + p comes to B r at r = q / (B - 1 + s): what is paid is B / (B - 1 + s) times q.
 That is at most 2 where s is at least 1 - B / 2, so with B = 3/2 where a quarter of the rent counts; and a smaller
 credit buys less rather than later. `tests/planner/test_bought_at_once.py` buys at first what sessions of drilling down
-have bought by some question, and asks the same again: they have paid 1.03 to 1.6 times that.
+have bought by some question, and asks the same again: they have paid .94 to 1.6 times that.
 """
 
 from __future__ import annotations
