@@ -33,13 +33,11 @@ def long_ones(delivered):
     return delivered.Tally()
 
 
-@pytest.mark.one_in(5)
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_a_quick_session(seed, sessions, delivered, quick_ones, tmp_path):
     delivered.run(sessions.World(seed, quick=True), tmp_path / "ledger", quick_ones)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", BROKEN_ONCE)
 def test_a_session_that_broke_a_promise_once(seed, sessions, delivered, tmp_path):
     delivered.run(sessions.World(seed), tmp_path / "ledger", delivered.Tally())

@@ -65,6 +65,7 @@ def counts(frame):
     return {key: round(n) for key, n in zip(plain, frame["n"], strict=True) if round(n)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("unit", [None, "person"])
 @pytest.mark.parametrize("key", KEYS)
 def test_groups_are_those_that_duckdb_has(visits, key, unit, monkeypatch):

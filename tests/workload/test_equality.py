@@ -21,7 +21,9 @@ def test_no_workload_takes_its_equality_from_one_of_fewer_fields():
             yield one
             yield from below(one)
 
-    for kind in {*below(Workload)}:
+    ours = {kind for kind in below(Workload) if kind.__module__.startswith("dpnotebook.")}  # tests have others
+    assert len(ours) > 10
+    for kind in ours:
         equal = next(base for base in kind.__mro__ if "__eq__" in vars(base))
         assert equal is not object
         assert [one.name for one in fields(equal)] == [one.name for one in fields(kind)], kind
