@@ -790,5 +790,6 @@ def test_where_nothing_is_declared_a_message_says_how_that_is_done(ask):
             ask(rows.dp)
         assert "nothing is declared of 'visits' yet" in str(caught.value)
         assert "session.protect(..., domain={'age': dpn.Range(0, 99)})" in str(caught.value)
-        session.protect(rows, "visits", unit="pid", max_rows=1, domain={"age": dpn.Range(0, 99)})
+        with pytest.warns(dpn.LedgerWarning, match="'age' is new"):
+            session.protect(rows, "visits", unit="pid", max_rows=1, domain={"age": dpn.Range(0, 99)})
         assert ask(rows.dp).plan.epsilon == pytest.approx(0.1)

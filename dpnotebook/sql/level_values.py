@@ -76,6 +76,11 @@ class LevelledColumn:
         """How many values it has: its levels, and nothing."""
         return self.attribute.regular + 1
 
+    @property
+    def is_ascii(self) -> bool:
+        """Whether its levels have no letters but those that every database knows."""
+        return self.kind != "text" or all(str(level).isascii() for level in self._labels())
+
     def literals(self) -> list[str]:
         """Return its levels in SQL, and NULL."""
         if isinstance(self.attribute, Dates):
@@ -183,6 +188,10 @@ def values(node: exp.Expr, columns: Sequence[LevelledColumn]) -> list[Value] | N
 
     if not columns or prod(column.size for column in columns) > MOST_COMBINATIONS:
         return None
+    if node.find(exp.Query, exp.AggFunc, exp.Window) is not None:
+        return None  # not of the columns of one row
+    if node.find(exp.Upper, exp.Lower) is not None and not all(column.is_ascii for column in columns):
+        return None  # what is the capital of é is said by the locale of a database
     holder = exp.Paren(this=node.copy())
     for place in list(holder.find_all(exp.Column)):
         number = next((i for i, column in enumerate(columns) if column.node == place), None)

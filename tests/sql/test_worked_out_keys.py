@@ -118,6 +118,18 @@ def test_what_levels_do_not_tell_is_refused_without_delta(visits, key):
         assert session.spent.epsilon == 0
 
 
+def test_capitals_that_databases_know_or_not_are_not_known():
+    rows = pd.DataFrame({"town": ["Córdoba", "Gent"] * 50})
+    with dpn.Session(dpn.Budget(epsilon=10.0)) as session:
+        session.protect(rows, "towns", domain={"town": ["Córdoba", "Gent"]})
+        assert (
+            len(session.sql("SELECT left(town, 1) AS k, COUNT(*) AS n FROM towns GROUP BY k", epsilon=1).run().frame)
+            == 2
+        )
+        with pytest.raises(SQLError, match="which groups of k exist is not known"):
+            session.sql("SELECT upper(town) AS k, COUNT(*) AS n FROM towns GROUP BY k", epsilon=1).run()
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
     ("column", "key", "groups"),
