@@ -123,14 +123,11 @@ class SolvedBeside:
         The answers: the weights are coefficients over the atoms of the block.
     gain
         What the mean of each further number counts for, shape (answers, numbers).
-    sizes
-        The largest coefficient of each query that is asked, shape (answers,).
     """
 
     further: list[tuple[Observation, Queries, float]]
     found: SolvedRows
     gain: Floats
-    sizes: Floats
 
 
 def solved_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Observation]) -> SolvedBeside | None:
@@ -161,7 +158,7 @@ def solved_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[O
     across = both.covariance[: asked.count, asked.count :]
     sizes = np.maximum(np.abs(asked.columns).max(axis=1, initial=0.0), 1e-300)
     found, gain = beside(first, second, across, np.array(own), sizes)
-    return SolvedBeside(further, found, gain, sizes)
+    return SolvedBeside(further, found, gain)
 
 
 def _together(block: LeastSquaresState, questions: Sequence[Queries]) -> SolvedRows | None:

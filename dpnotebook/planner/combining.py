@@ -169,7 +169,6 @@ def combined(
     None where no answer keeps the promise.
     """
     also = Supposed.of(also)
-    asked = asked or marginal_measurement.over_atoms_beside(question, history, also)
     asked = asked or marginal_measurement.asked_of(question, history, also)
     best = None if asked is None else _from_all(history, asked, confidence, also)
     if best is None or not promise.kept(best).all():

@@ -15,7 +15,6 @@ from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
-from dpnotebook.planner.block_beside import BlockBeside, block_beside
 from dpnotebook.planner.closed_form import NAMED, InClosedForm, in_classes
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
@@ -71,8 +70,6 @@ class OverAtoms:
         The least scale of noise that anything was measured with.
     reach
         The most that a noisy number can count for in an answer, in integers.
-    beside
-        How it is answered beside further numbers, which the block is without; None where there are none.
     """
 
     block: LeastSquaresState
@@ -81,12 +78,6 @@ class OverAtoms:
     step: float
     least_scale: float
     reach: float = 1.0
-    beside: BlockBeside | None = None
-
-    @property
-    def _all(self) -> LeastSquaresState | BlockBeside:
-        """From what the answers follow."""
-        return self.beside or self.block
 
     @property
     def variances(self) -> Floats:
@@ -112,7 +103,7 @@ class OverAtoms:
         own, variances = np.arange(self.count), self.variances
         if self.count <= MOST_LAWS or not np.isfinite(variances).any() or _classes(variances[:, None])[0] > MOST_LAWS:
             return own
-        sources = self._all.sources.values()
+        sources = self.block.sources.values()
         if self.count * sum(source.queries for source in sources) > MOST_COMPARED:
             return own
         powers = sum((source.powers(weights, POWERS) for source, weights in self.weights()), np.zeros((1, len(POWERS))))
@@ -132,7 +123,7 @@ class OverAtoms:
 
     @cached_property
     def _solved(self) -> tuple[Floats, Floats, Floats]:
-        return self._all.estimates(self.queries)
+        return self.block.estimates(self.queries)
 
     def certain(self) -> OverAtoms:
         """Return the same question with what is known of it by the certificates of what would be shown.
@@ -152,7 +143,7 @@ class OverAtoms:
 
     def weights(self) -> list[tuple[KnownPart, Floats]]:
         """Return what the mean of each noisy number counts for in the answers, shape (answers, queries), by source."""
-        return self._all.weights(self._solved[2])
+        return self.block.weights(self._solved[2])
 
     def draws(self, rows: NDArray[np.intp], most: int) -> tuple[Floats, list[Key]] | None:
         """Return what each draw of noise counts for in some answers, and the measurement it is of.
@@ -168,7 +159,7 @@ class OverAtoms:
         -------
         Shape (rows, draws), and one key a draw.
         """
-        return self._all.draws(self._solved[2][rows], most)
+        return self.block.draws(self._solved[2][rows], most)
 
     def sources(self) -> tuple[int, ...]:
         """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
@@ -181,11 +172,11 @@ class OverAtoms:
             return ()
         if len(mixtures) > MOST_SOURCES:
             mixtures = (MIDDLE + np.cos(np.arange(len(mixtures)) * math.sqrt(ANGLES[0])))[None, :] @ mixtures
-        sources = [*self._all.sources.values()]
+        sources = [*self.block.sources.values()]
         total = np.array([sum(source.repeats.values()) for source in sources])
         precise = np.array([max(source.repeats.values()) for source in sources])
         # Of each draw the variance is its weight in the mean of all, squared, over its precision.
-        share = self._all.peaks(self._all.mixed(self.queries, mixtures)) / total
+        share = self.block.peaks(self.block.mixed(self.queries, mixtures)) / total
         sizes = share**2 * np.array([source.part.spread for source in sources])
         most = NAMED * (sizes * precise).max(axis=1, initial=0.0)
         named: set[int] = set()
@@ -295,31 +286,6 @@ def beside_all(asked: LinearTarget, question: Question, history: History, also: 
         return None
     found = beside_atoms(asked.block, asked.queries, said)
     return found and replace(found, step=asked.step, least_scale=least_scale(history, also), reach=asked.reach)
-
-
-def over_atoms_beside(question: Question, history: History, also: Sequence[Item]) -> OverAtoms | None:
-    """Return how a question is answered beside further measurements, without a block that holds these too.
-
-    Parameters
-    ----------
-    question, history, also
-        As for `asked_of`.
-
-    Returns
-    -------
-    None where that has to be worked out anew.
-    """
-    if not also or len(question.measures) != 1 or question.measures[0].kind != "count":
-        return None
-    asked = asked_of(question, history)
-    if not isinstance(asked, OverAtoms) or asked.partial or asked.block.sums:
-        return None
-    if (said := history.said(asked.block, question.measures[0].summand, also)) is None:
-        return None
-    if (found := block_beside(asked.block, asked.queries, said)) is None:
-        return None
-    known = replace(asked.known, variances=found.variances)
-    return replace(asked, known=known, least_scale=least_scale(history, also), beside=found)
 
 
 def known_in(

@@ -1,6 +1,5 @@
 """What a question would be answered with beside a few more numbers is what a block of all of them says."""
 
-import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -8,10 +7,9 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.planner.combining import Promise, combined
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of, beside_all, over_atoms_beside
+from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of, beside_all
 from dpnotebook.planner.plan import Planned
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
@@ -77,48 +75,3 @@ def test_it_is_what_a_block_of_everything_says(seed):
             looked, found_out = looked + 1, found_out + int(np.isinf(asked.variances).any())
     assert looked > 15
     assert found_out > 5
-
-
-@pytest.mark.parametrize("law", ["gaussian", "laplace"])
-def test_answers_and_what_each_draw_counts_for_are_those_of_a_block_of_everything(law):
-    rng = np.random.default_rng(2)
-    history, ranges = History(DOMAIN, law), [a_range(rng) for _ in range(240)]
-    for number, where in enumerate(ranges, 1):
-        history.add(measured(rng, number, where))
-    compared = 0
-    for trial in range(24):
-        where = ranges[trial] if trial % 3 == 0 else a_range(rng)
-        also = [measured(rng, 0, where)]
-        if trial % 2:  # another one, of which a half was measured before
-            also.append(measured(rng, 0, ranges[-trial] if trial % 4 == 1 else a_range(rng), place=1))
-        question = Question("t", (Measure("count"),), (), where)
-        quick, whole = over_atoms_beside(question, history, also), asked_of(question, history, also)
-        assert quick is not None
-        (value, variance), (wanted, least) = quick.estimates(), whole.estimates()
-        np.testing.assert_allclose(variance, least, rtol=1e-8)
-        np.testing.assert_allclose(value, wanted, rtol=1e-7, atol=1e-5)
-        assert quick.sources() == whole.sources()
-        (weights, keys), (others, other_keys) = (one.draws(np.arange(1), 10_000) for one in (quick, whole))
-        of_draw = dict(zip(other_keys, others[0], strict=True))
-        assert sum(abs(weight - of_draw.get(key, 0.0)) for key, weight in zip(keys, weights[0], strict=True)) < 1e-6
-        assert {(0, place) for place in range(len(also))} <= set(keys)
-        compared += 1
-    assert compared == 24
-
-
-def test_no_second_matrix_of_all_atoms_is_made():
-    rng = np.random.default_rng(3)
-    history = History(DOMAIN, LAW.name)
-    for number in range(1, 241):
-        history.add(measured(rng, number, a_range(rng)))
-    question = Question("t", (Measure("count"),), (), a_range(rng))
-    also = [measured(rng, 0, question.where)]
-    asked = asked_of(question, history)
-    assert isinstance(asked, OverAtoms)
-    asked.estimates()
-    tracemalloc.start()
-    found = combined(history, question, 0.95, Promise.of(question, (1e9, 1e9), None), also)
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert found is not None
-    assert most < asked.block.information.matrix.nbytes

@@ -226,7 +226,6 @@ class WriterOfParts(Writer):
     )
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("seed", "kind"),
     [
