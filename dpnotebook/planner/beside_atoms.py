@@ -98,43 +98,10 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
     -------
     None where there are too many rows, or atoms, for this to be of use.
     """
-    both = solved_beside(block, asked, supposed)
-    if both is None:
-        return None
-    parts = []
-    for one, queries, _ in both.further:
-        known = block.sources.get(one.name)
-        added = {key: one.repeats[key] for key in one.repeats if known is None or key not in known.repeats}
-        nowhere = np.empty(0, dtype=np.int32)  # only its draws are looked at
-        parts.append(KnownPart(one.part, None, nowhere, queries.count, repeats=added))
-    pieces = np.split(both.gain, np.cumsum([part.queries for part in parts])[:-1], axis=1)
-    return BesideAtoms(block, both.found, list(zip(parts, pieces, strict=True)))
-
-
-@dataclass(frozen=True, eq=False)
-class SolvedBeside:
-    """How a question is answered from a block and from further measurements.
-
-    Parameters
-    ----------
-    further
-        The further measurements: their queries, and by how much the precision of each rises.
-    found
-        The answers: the weights are coefficients over the atoms of the block.
-    gain
-        What the mean of each further number counts for, shape (answers, numbers).
-    """
-
-    further: list[tuple[Observation, Queries, float]]
-    found: SolvedRows
-    gain: Floats
-
-
-def solved_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[Observation]) -> SolvedBeside | None:
-    """Return how a question is answered beside further measurements; parameters and None as in `beside_atoms`."""
     if block.atoms.count < LEAST_ATOMS or asked.count > MOST_ROWS:
         return None
-    further: list[tuple[Observation, Queries, float]] = []
+    further: list[Queries] = []
+    parts: list[KnownPart] = []
     own: list[float] = []
     for one in supposed:
         queries = block.queries(one.part)
@@ -144,13 +111,16 @@ def solved_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[O
         gained = one.precision - (0.0 if known is None else known.total)
         if gained <= 0:
             return None
-        further.append((one, queries, gained))
+        further.append(queries)
+        added = {key: one.repeats[key] for key in one.repeats if known is None or key not in known.repeats}
+        nowhere = np.empty(0, dtype=np.int32)  # only its draws are looked at
+        parts.append(KnownPart(one.part, None, nowhere, queries.count, repeats=added))
         own += [gained] * queries.count
     if not further or len(own) + asked.count > MOST_ROWS:
         return None
     known_of = block.information.changes, asked, tuple(one.name for one in supposed)
     if block.latest_beside is None or block.latest_beside[0] != known_of:  # of other precisions it is the same
-        block.latest_beside = known_of, _together(block, (asked, *(queries for _, queries, _ in further)))
+        block.latest_beside = known_of, _together(block, (asked, *further))
     both = block.latest_beside[1]
     if both is None:
         return None
@@ -158,7 +128,8 @@ def solved_beside(block: LeastSquaresState, asked: Queries, supposed: Sequence[O
     across = both.covariance[: asked.count, asked.count :]
     sizes = np.maximum(np.abs(asked.columns).max(axis=1, initial=0.0), 1e-300)
     found, gain = beside(first, second, across, np.array(own), sizes)
-    return SolvedBeside(further, found, gain)
+    pieces = np.split(gain, np.cumsum([part.queries for part in parts])[:-1], axis=1)
+    return BesideAtoms(block, found, list(zip(parts, pieces, strict=True)))
 
 
 def _together(block: LeastSquaresState, questions: Sequence[Queries]) -> SolvedRows | None:

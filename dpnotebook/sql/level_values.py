@@ -230,9 +230,14 @@ def _whole(found: Sequence[object]) -> list[Value] | None:
     return values if len({type(value) for value in values if value is not None}) == 1 else None
 
 
-def combinations(columns: Sequence[LevelledColumn]) -> list[tuple[int, ...]]:
-    """Return the numbers of levels of each combination, in the order of `values`; `regular` of each is NULL."""
-    return list(itertools.product(*(range(column.size) for column in columns)))
+def combinations(columns: Sequence[LevelledColumn]) -> list[tuple[tuple[int, ...], bool]]:
+    """Return the numbers of levels of each combination, in the order of `values`, and whether all are declared.
+
+    The last of each column is NULL, which is declared where the column may have nothing.
+    """
+    every = itertools.product(*(range(column.size) for column in columns))
+    last = [column.attribute.size for column in columns]
+    return [(places, all(place < size for place, size in zip(places, last, strict=True))) for places in every]
 
 
 def within(node: exp.Expr, columns: Sequence[LevelledColumn]) -> exp.Expr:

@@ -75,3 +75,30 @@ def test_it_is_what_a_block_of_everything_says(seed):
             looked, found_out = looked + 1, found_out + int(np.isinf(asked.variances).any())
     assert looked > 15
     assert found_out > 5
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_so_it_is_of_groups(law):
+    """Of twenty-one levels that are measured, one by one, beside ranges of them."""
+    rng = np.random.default_rng(5)
+    history = History(DOMAIN, law)
+    for number in range(1, 241):
+        history.add(measured(rng, number, a_range(rng)))
+    for trial in range(10):
+        where = Predicate.parse(f"x >= {trial} and x <= {trial + 20}", DOMAIN)
+        also = [measured(rng, 0, where, every=True)]
+        if trial % 2:
+            also.append(measured(rng, 0, a_range(rng), place=1))
+        question = Question("t", (Measure("count"),), ("x",), where)
+        quick = beside_all(asked_of(question, history), question, history, also)
+        whole = asked_of(question, history, also)
+        assert quick is not None
+        np.testing.assert_allclose(quick.variances, whole.certain().variances, rtol=1e-7)
+        for row in range(3):
+            of_each = [{}, {}]
+            for found, asked in zip(of_each, (quick, whole), strict=True):
+                weights, keys = asked.draws(np.array([row]), 10_000)
+                for key, weight in zip(keys, weights[0], strict=True):
+                    found[key] = found.get(key, 0.0) + weight**2
+            for key in {*of_each[0], *of_each[1]}:
+                assert of_each[0].get(key, 0.0) == pytest.approx(of_each[1].get(key, 0.0), rel=1e-6, abs=1e-9)

@@ -159,17 +159,14 @@ def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -
     values = level_values.values(node, columns) if node is not None and len(columns) == len(group.parts) else None
     if node is None or values is None:
         return None
-    declared_rows = [
-        all(place < column.attribute.size for place, column in zip(places, columns, strict=True))
-        for places in level_values.combinations(columns)
-    ]
+    told = [(value, there) for value, (_, there) in zip(values, level_values.combinations(columns), strict=True)]
     asked = group.node.find(*level_values.KNOWS_NULL) is not None  # about what is missing, declared or not
-    found = [value for value, there in zip(values, declared_rows, strict=True) if there or asked]
+    found = [value for value, there in told if there or asked]
     levels = list(dict.fromkeys(value for value in found if value is not None))
     if not levels:
         return None
     kind = KINDS_OF_LITERALS[type(levels[0])]
-    nullable = any(value is None for value, there in zip(values, declared_rows, strict=True) if there)
+    nullable = any(value is None for value, there in told if there)
     if kind == "boolean" or len(levels) > MAX_LEVELS:
         return None
     try:

@@ -199,8 +199,8 @@ def _worked_out(node: exp.Expr, scope: LinearScope, rows: Predicate) -> Groups:
     if found is None or len(found) > MOST_LEVELS:
         raise NotLinear
     together: dict[Value, NDArray[np.bool_]] = {}
-    for places, given in zip(combinations(told), found, strict=True):
-        if all(place < column.attribute.size for place, column in zip(places, told, strict=True)):
+    for (places, there), given in zip(combinations(told), found, strict=True):
+        if there:
             mask = together.setdefault(given, np.zeros([column.attribute.size for column in told], dtype=bool))
             mask[places] = True
     groups = [(given, rows & _within(rows, list(columns), mask)) for given, mask in together.items()]
