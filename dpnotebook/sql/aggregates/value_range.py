@@ -32,9 +32,8 @@ NARROW = 12  # bins of equal width where values are surely found: few tell how m
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
 FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
 FILLED = 3.0  # standard deviations the second half of a run stands out by, for squares: wide bounds cost most there
-NEXT = (
-    3e-3  # how likely noise alone may fill a bin near those found; an eighth of that for each doubling of their width
-)
+# How likely noise alone may fill a bin near those found; an eighth of that for each doubling of their width.
+NEXT = 3e-3
 SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histogram: far ones make bounds too wide
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
 HIDES = 3.0  # standard deviations of noise that may hide values apart from the others
