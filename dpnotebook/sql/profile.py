@@ -492,7 +492,8 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
             return Clip(usual, cut=norms.cut)
         chosen, half = choices.best(noise), float(values[1] - values[0]) / 2
         worth, answer = (half**2, norms.cut.answer) if function.squares else (half, math.nan)
-        moved = Taken(chosen.moved.about * worth, chosen.moved.most * worth, answer)
+        about, most, _, apart, looked = chosen.moved
+        moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
     told = _to_choose_by(select, index, norms, noise)
     found = None if told is None else norm_to_clip_at(*told)

@@ -420,3 +420,39 @@ def test_intervals_of_clipped_vectors_hold_the_answer_before_noise(kind, truth):
         assert (held[1:] < 0.95 + 4.5 * math.sqrt(0.05 * 0.95 / draws)).all()
     errors = found.value.reshape(draws, len(sizes))[:, 2] - truth
     assert found.std_error[2] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=0.08)
+
+
+FEW_WITH_MANY = {  # how many people, how many of them have far more visits than all others, between how many, and noise
+    "one of a hundred": (20_000, 0.01, (10, 80), 22.0, 20.0),
+    "three of a thousand": (20_000, 0.003, (50, 300), 1.6, 5.2),
+    "a twentieth": (2_000, 0.05, (9, 9), 20.0, 20.0),
+}
+
+
+@pytest.mark.parametrize("kind", FEW_WITH_MANY)
+def test_a_few_people_with_far_more_rows_than_all_others_are_not_cut_off_unseen(kind):
+    """Errors stay near the best in hindsight, and what is told as the most is hardly ever passed.
+
+    A rule that only follows the tail of the others errs by 4, 5 and 21 times the best here, and tells a tenth of that.
+    """
+    units, share, (low, high), noise, scale = FEW_WITH_MANY[kind]
+    random = np.random.default_rng(units)
+    rows = random.geometric(0.45, units) if high > low else np.ones(units)
+    rows = (rows + (random.random(units) < share) * random.integers(low, high + 1, units)).astype(float)
+    exact, ratios, kept = counted(rows), [], []
+    best = min(error(rows[:, None], norm, noise) for norm in 2.0 ** np.arange(0, 9, 1 / 8))
+    for _ in range(60):
+        norm, lost = norm_to_clip_at(exact + np.rint(random.normal(0, scale, exact.size)), scale, noise, 1, whole=True)
+        ratios.append(error(rows[:, None], float(norm), noise) / best)
+        taken = error(rows[:, None], float(norm), 0.0)
+        kept.append(taken <= max(lost.most, lost.apart) + noise * float(norm))
+    assert np.median(ratios) < 1.7
+    assert np.mean(kept) > 0.85
+
+
+def test_where_nobody_lies_apart_that_they_might_changes_no_norm():
+    """Of 20,000 people with one visit, none is found in the noise of one histogram of 200."""
+    random, exact, norms = np.random.default_rng(8), counted(np.ones(20_000)), []
+    for _ in range(200):
+        norms.append(norm_to_clip_at(exact + np.rint(random.normal(0, 20.0, exact.size)), 20.0, 22.0, 1, whole=True)[0])
+    assert np.mean(np.array(norms, dtype=float) > 1) <= 0.01

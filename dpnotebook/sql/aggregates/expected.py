@@ -205,10 +205,8 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most, apart = map(_three_digits, (taken.about, taken.most, taken.apart))
-    more = ""
-    if taken.apart > taken.most:
-        more = f" ({apart} if noise hides some that are far from the others, up to {_three_digits(taken.looked)})"
+    about, most = map(_three_digits, taken[:2])
+    more = _apart(taken)
     if taken.hidden:
         return f"noise hides how much that takes from a {whole}, at most about {most}{more}"
     if math.isnan(taken.about) or about == most:
@@ -225,7 +223,15 @@ def _moving(moved: Taken, whole: str) -> str:
     """Return by how much clipping moves a mean or a variance, in words."""
     about, most = map(_three_digits, moved[:2])
     more = f", at most about {most}" if about != most else ""
-    return f"that moves a {whole} by about {about}{more}, beside the noise"
+    return f"that moves a {whole} by about {about}{more}{_apart(moved)}, beside the noise"
+
+
+def _apart(taken: Taken) -> str:
+    """Return what may be taken beside the most, in words, if some are far from the others; "" where no more is."""
+    if not taken.apart > taken.most:
+        return ""
+    apart, looked = _three_digits(taken.apart), _three_digits(taken.looked)
+    return f" ({apart} if noise hides some that are far from the others, up to {looked})"
 
 
 def _trimmed(part: AggregateInput, cut: Taken) -> str:

@@ -3,8 +3,9 @@
 A unit's vector is all that it adds, over all groups. A noisy histogram counts every unit once, by the norm of its
 vector. A bin is found where it, or a run of bins from it on, holds more than noise would hardly ever put there. What
 clipping to a norm takes away is read off these bins, and off the tail behind them, which is taken to fall as the laws
-of `hidden_tail` that suit the noisy counts. How much of that falls on one group is not known, so all of it is
-taken to point the same way, which it at most does.
+of `hidden_tail` that suit the noisy counts. Beside that tail there may be units that lie apart (`units_apart`): the
+norm is one whose error is small in proportion to the least, whether there are such or not. How much of what is taken
+away falls on one group is not known, so all of it is taken to point the same way, which it at most does.
 
 The bins are narrow where Wilson et al., section 4.2.5, have powers of two, and what is chosen is no quantile: the norm
 of the largest units is paid for by the noise on every group.
@@ -22,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import LEAST, MOST
 from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
+from dpnotebook.sql.aggregates.units_apart import REACH, UnitsApart, units_apart
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +35,8 @@ BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
 NEARLY = 1.1  # times the least error, with which a norm is kept that was chosen for other noise
+NOTHING = 1e-300  # squared: errors where there is no noise
+EVEN = 0.5  # probability with which units lie apart, from which on they are taken to be there
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
 
@@ -68,13 +72,16 @@ def norm_to_clip_at(
     -------
     The norm, and the root mean square over groups of what it takes away, about and at most; None where noise hides all.
     """
-    if (found := _losses(counts, scale, groups, whole, usual)) is None:
+    if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return None
-    norms, lost, about, at_most = found
-    best = int(np.argmin(lost**2 + (noise * norms) ** 2))
-    return Fraction(float(f"{norms[best]:.4g}")), Taken(
-        min(float(about[best]), float(at_most[best])), float(at_most[best])
-    )
+    best = int(np.argmin(_errors(found, noise, groups)))
+    passed = found.excess[best] / math.sqrt(groups)
+    about, most = (max(float(passed @ units), 0.0) for units in (found.average, found.heavy))
+    about = min(about, most) + (float(passed @ found.apart.units) if found.apart.likely > EVEN else 0.0)
+    apart = most + found.apart.at_most(passed)
+    most = max(about, most)
+    taken = Taken(about, most, apart=apart, looked=found.farthest) if apart > most else Taken(about, most)
+    return Fraction(float(f"{found.norms[best]:.4g}")), taken
 
 
 def nearly_best(
@@ -93,25 +100,36 @@ def nearly_best(
     norm
         That is asked about; the others as for `norm_to_clip_at`.
     """
-    if (found := _losses(counts, scale, groups, whole, usual)) is None:
-        return True
-    norms, lost, _, _ = found
-    error = np.hypot(lost, noise * norms)
-    mine = math.hypot(float(np.interp(norm, norms, lost)), noise * norm)
-    return mine <= NEARLY * float(error.min())
-
-
-def _losses(
-    counts: ArrayLike, scale: float, groups: int, whole: bool, usual: float
-) -> tuple[Floats, Floats, Floats, Floats] | None:
-    """Return norms to choose from, and what clipping to each takes away: to choose by, about and at most."""
     if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
-        return None
-    lost, about, at_most = (
-        np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)
-        for units in (found.likely, found.average, found.heavy)
+        return True
+    errors = _errors(found, noise, groups)
+    return float(np.interp(norm, found.norms, errors)) <= float(errors.min()) + math.log(NEARLY)
+
+
+def _errors(found: NormCounts, noise: float, groups: int) -> Floats:
+    """Return the logarithm of the error of each norm, expected over whether some units lie apart."""
+    every = (noise * found.norms) ** 2
+    return expected_errors(
+        *(
+            ((np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)) ** 2 + every)
+            for units in (found.likely, found.likely + found.apart.units)
+        ),
+        found.apart.likely,
     )
-    return found.norms, lost, about, at_most
+
+
+def expected_errors(usual: Floats, apart: Floats, likely: float) -> Floats:
+    """Return the logarithms of errors that are expected.
+
+    Parameters
+    ----------
+    usual, apart
+        Squared errors where no units lie apart from the others, and where some do.
+    likely
+        With what probability some do.
+    """
+    usual, apart = (np.log(np.maximum(squared, NOTHING)) for squared in (usual, apart))
+    return np.asarray(((1.0 - likely) * usual + likely * apart) / 2)
 
 
 class NormCounts(NamedTuple):
@@ -129,6 +147,10 @@ class NormCounts(NamedTuple):
         The noisy counts, of all bins of `norm_edges`.
     likely, average, heavy
         Units in each bin, to choose by, on average, and at most, shape (bins,).
+    apart
+        Those that may lie apart behind the others, beside them.
+    farthest
+        The norm up to which these were looked for.
     """
 
     norms: Floats
@@ -138,6 +160,8 @@ class NormCounts(NamedTuple):
     likely: Floats
     average: Floats
     heavy: Floats
+    apart: UnitsApart
+    farthest: float
 
 
 def norm_counts(
@@ -149,15 +173,22 @@ def norm_counts(
     if end is None:
         return None
     most = int(np.searchsorted(norm_edges(), usual * (1.0 - ABOVE)))
-    last = min(end + BEHIND if end > most else min(most, end + BEHIND), noisy.size)
-    norms, excess = _excess(last, whole)
-    edges = _passed(norm_edges()[: last + 1], groups) if whole else norm_edges()[: last + 1]
+    last, farthest = (
+        min(end + behind if end > most else min(most, end + behind), noisy.size) for behind in (BEHIND, REACH)
+    )
+    norms, excess = _excess(farthest, whole)
+    edges = _passed(norm_edges()[: farthest + 1], groups) if whole else norm_edges()[: farthest + 1]
     first = max(noisy.size - (runs_end(noisy[::-1], scale) or end), 0)
     tails = (
-        hidden_tail(noisy[:last], scale, edges, min(first, end - 1), end, USUAL) if last > end else [np.zeros(0)] * 3
+        hidden_tail(noisy[:last], scale, edges[: last + 1], min(first, end - 1), end, USUAL)
+        if last > end
+        else [np.zeros(0)] * 3
     )
     lengths = (edges[1:] - edges[:-1]) * STEPS / math.log(2)
-    return NormCounts(norms, excess, lengths, noisy, *(np.concatenate([noisy[:end][:last], tail]) for tail in tails))
+    found, beyond = noisy[:end][:farthest], np.zeros(farthest - last)
+    likely, average, heavy = (np.concatenate([found, tail, beyond]) for tail in tails)
+    apart = units_apart(noisy[end:farthest] - likely[end:], scale, float(found.sum()), end)
+    return NormCounts(norms, excess, lengths, noisy, likely, average, heavy, apart, float(norm_edges()[farthest]))
 
 
 def _passed(edges: Floats, groups: float) -> Floats:

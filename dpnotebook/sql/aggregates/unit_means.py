@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
-from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, norm_counts, norm_edges
+from dpnotebook.sql.aggregates.norms import EVEN, NEARLY, STEPS, NormCounts, expected_errors, norm_counts, norm_edges
+from dpnotebook.sql.aggregates.units_apart import UnitsApart
 
 Floats = NDArray[np.float64]
 
@@ -111,6 +112,14 @@ class Choices(NamedTuple):
         By how much clipping moves it, about and at most.
     kept
         Which part of all values counts.
+    noise_apart, about_apart
+        The same as `noise` and `about`, where some units lie apart from the others.
+    apart
+        How many these are, and in which bins.
+    weighed
+        How much less weight one unit of each bin has then, of that of all, shape (norms, bins).
+    looked
+        The norm up to which they were looked for.
     """
 
     norms: Floats
@@ -118,21 +127,34 @@ class Choices(NamedTuple):
     about: Floats
     most: Floats
     kept: Floats
+    noise_apart: Floats
+    about_apart: Floats
+    apart: UnitsApart
+    weighed: Floats
+    looked: float
 
     def errors(self, noise: float) -> Floats:
-        """Return the root mean squared error of the answer of a group, for so much noise on a sum."""
-        return np.hypot(self.about, noise * self.noise)
+        """Return the logarithm of the error of the answer of a group, for so much noise on a sum."""
+        usual, apart = (
+            about**2 + (noise * each) ** 2
+            for about, each in ((self.about, self.noise), (self.about_apart, self.noise_apart))
+        )
+        return expected_errors(usual, apart, self.apart.likely)
 
     def best(self, noise: float) -> MeanClip:
         """Return the norm with the least error."""
         best = int(self.errors(noise).argmin())
-        moved = Taken(float(self.about[best]), float(self.most[best]))
+        usual, apart, most = (float(moves[best]) for moves in (self.about, self.about_apart, self.most))
+        about = apart if self.apart.likely > EVEN else usual
+        most = max(about, most)
+        more = FARTHEST * min(self.apart.at_most(self.weighed[best]), 1.0)
+        moved = Taken(about, most, apart=most + more, looked=self.looked) if more > 0 else Taken(about, most)
         return MeanClip(Fraction(float(f"{self.norms[best]:.4g}")), moved, float(self.kept[best]))
 
     def nearly_best(self, norm: float, noise: float) -> bool:
         """Return whether a norm gives nearly the least error."""
         errors = self.errors(noise)
-        return float(np.interp(norm, self.norms, errors)) <= NEARLY * float(errors.min())
+        return float(np.interp(norm, self.norms, errors)) <= float(errors.min()) + math.log(NEARLY)
 
 
 @lru_cache(maxsize=16)
@@ -159,25 +181,50 @@ def choices_for_means(
     found = norm_counts(counts, scale, usual=usual)
     if found is None:
         return None
+    usually, apart = (
+        _moves(found, scale, told, groups, squares, others)
+        for others in (np.zeros_like(found.likely), found.apart.units)
+    )
+    return Choices(
+        usually.norms, usually.noise, usually.about, usually.most, usually.kept, apart.noise, apart.about, found.apart,
+        np.maximum(-usually.weighed, 0.0), found.farthest,
+    )  # fmt: skip
+
+
+class _Moves(NamedTuple):
+    """What clipping to each norm does, if so many units are in each bin; see `Choices`."""
+
+    norms: Floats
+    noise: Floats
+    about: Floats
+    most: Floats
+    kept: Floats
+    weighed: Floats
+
+
+def _moves(found: NormCounts, scale: float, told: UnitMeans, groups: float, squares: bool, others: Floats) -> _Moves:
+    """Return what clipping does where so many units lie apart, and how much more weight one of each bin has by it."""
     chosen = found.norms >= 1.0  # a value makes no vector shorter than that
     norms, lengths = found.norms[chosen], np.maximum(found.lengths, 1.0)
     clipped = lengths - found.excess[chosen]
-    units = np.where(norm_edges()[1 : lengths.size + 1] >= 1.0, np.maximum(found.likely, 0.0), 0.0)
+    units = np.where(norm_edges()[1 : lengths.size + 1] >= 1.0, np.maximum(found.likely + others, 0.0), 0.0)
     parts = _parts(found.noisy[: units.size], TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
     ratios, _ = _averages(told.ratios, told.rough, parts, STEP_OF_RATIOS)
     ratios = (ratios * longest(squares)).clip(1.0 / lengths, longest(squares))
-    every = max(float((lengths / ratios) @ units), 1e-300)
+    rows = lengths / ratios
+    every = max(float(rows @ units), 1e-300)
     each = np.maximum((clipped / ratios) @ units, 1e-300)
-    weights, apart = lengths / ratios * units / every, clipped / each[:, None] - lengths / every
+    weights, apart = rows * units / every, clipped / each[:, None] - lengths / every
     edges = norm_edges()[: lengths.size + 1]
     shortened = ((edges[1:] - norms[:, None]) / (edges[1:] - edges[:-1])).clip(0.0, 1.0)
     turned = clipped / each[:, None] * units / ratios * shortened
     spread, shift, lean, unsure = _shift(told, parts, weights, apart * units / ratios, turned, squares)
     by_chance = spread * np.sqrt(groups * (apart**2 @ units))  # which units a group has
-    about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2)  # of two moves that may cancel, neither is sure
-    hidden = 1.0 - every / max(float(found.heavy @ (lengths / ratios)), every)
+    theirs = spread * (apart @ others)  # what those have that lie apart may be something else altogether
+    about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2)  # where two cancel, neither is sure
+    hidden = 1.0 - every / max(float(found.heavy @ rows), every)
     most = about + UNSURE * unsure + FARTHEST * hidden
-    return Choices(norms, norms * groups / each, about, most, each / every)
+    return _Moves(norms, norms * groups / each, about, most, each / every, apart / ratios)
 
 
 class _Part(NamedTuple):

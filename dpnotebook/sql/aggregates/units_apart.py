@@ -1,0 +1,99 @@
+"""How many units may lie apart from all others, behind the last bin in which noise does not hide them.
+
+A tail falls as laws do, and `hidden_tail` reads it off the bins before it. But of a few units that have far more than
+all others, these bins say nothing: one patient of a hundred who comes every week, the accounts of firms among those of
+people. Noise hides such units where they are spread over many bins, of which each has few. So units may be in any run
+of bins, as many as its noisy count suits; before that count is seen, they are as likely there as `SEEN` says, less
+likely the farther away the run is, and as likely to be ten as a hundred.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SEEN = 0.2  # of all tables, in so many some units lie apart from the others
+REACH = 16  # bins in which they are looked for, behind the last that is found
+WIDTHS = (1, 2, 4, 8)  # bins in a run
+FALL = 0.25  # of a factor of two, by which a run is less likely with every bin that it is farther away
+MOST = 0.1  # of all units, as many lie apart at most
+AMOUNTS = 2  # numbers of units that are tried, in a factor of two
+SELDOM = 0.025  # with what probability more is taken than what is told as the most
+
+
+class UnitsApart(NamedTuple):
+    """Units that may lie apart from the others.
+
+    Parameters
+    ----------
+    likely
+        With what probability there are any.
+    units
+        How many each bin has if there are, on average, shape (bins,).
+    runs
+        The runs of bins they may be in: which part of them each bin has, shape (runs, bins).
+    amounts
+        How many they may be, shape (amounts,).
+    cases
+        Probability of each, shape (runs, amounts); together they are `likely`.
+    """
+
+    likely: float
+    units: Floats
+    runs: Floats
+    amounts: Floats
+    cases: Floats
+
+    def at_most(self, each: Floats) -> float:
+        """Return what they take together, but for `SELDOM`, where one unit takes so much by bin, shape (bins,)."""
+        taken = (self.runs @ each)[:, None] * self.amounts
+        order = np.argsort(taken, axis=None)[::-1]
+        passed = np.cumsum(self.cases.ravel()[order])
+        place = int(np.searchsorted(passed, SELDOM))
+        return float(taken.ravel()[order[place]]) if place < order.size else 0.0
+
+
+def units_apart(noisy: Floats, scale: float, units: float, before: int) -> UnitsApart:
+    """Return how many units may be in bins where noise hides them.
+
+    Parameters
+    ----------
+    noisy
+        Noisy number of units in each of these bins, less those of the tail that are there anyway, shape (bins,).
+    scale
+        Standard deviation of the Gaussian noise on each.
+    units
+        How many there are in all.
+    before
+        How many bins there are before these, in which nobody of them is.
+    """
+    runs, expected = _runs(noisy.size)
+    amounts = 2.0 ** (np.arange(max(AMOUNTS * math.log2(max(MOST * units, 1.0)), 1.0)) / AMOUNTS)
+    wide = (runs > 0).sum(axis=1)
+    told = (wide * (runs @ noisy))[:, None]
+    # How many times as likely a count is where so many units are in the run as where nobody is.
+    ratios = np.exp(np.clip(amounts * (told - amounts / 2) / (wide[:, None] * scale**2), None, 700.0))
+    cases = SEEN * expected[:, None] * ratios / amounts.size
+    cases /= 1.0 - SEEN + float(cases.sum())
+    likely = float(cases.sum())
+    placed = np.concatenate([np.zeros((len(runs), before)), runs], axis=1)
+    return UnitsApart(likely, (cases @ amounts) @ placed / max(likely, 1e-300), placed, amounts, cases)
+
+
+@lru_cache(maxsize=64)
+def _runs(bins: int) -> tuple[Floats, Floats]:
+    """Return which part of its units each bin of a run has, shape (runs, bins), and how likely each run is before."""
+    runs, likely = [], []
+    for width in WIDTHS:
+        for start in range(bins - width + 1):
+            run = np.zeros(bins)
+            run[start : start + width] = 1.0 / width
+            runs.append(run)
+            likely.append(2.0 ** (-FALL * (start + width / 2)))
+    return np.array(runs).reshape(len(runs), bins), np.array(likely) / (sum(likely) or 1.0)
