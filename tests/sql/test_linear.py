@@ -470,7 +470,7 @@ REFUSED = [
     ),
     (
         "SELECT COUNT(*) FROM visits WHERE age > 1.2.3",
-        "parts of arrays and structs are not supported; UNNEST an array in FROM",
+        "parts of arrays and structs are not supported; UNNEST an array in FROM, SUBSTRING a text",
         "1.2.3",
     ),
     ("SELECT COUNT(*) FROM visits WHERE age IN 3", "after IN stands a list in parentheses or a query", "3"),

@@ -245,6 +245,7 @@ def test_filters_and_counts_of_a_condition_are_cases():
     for written, plain in [
         ("SUM(x) FILTER (WHERE y > 3)", "SUM(CASE WHEN y > 3 THEN x END)"),
         ("COUNT(*) FILTER (WHERE y > 3)", "COUNT(CASE WHEN y > 3 THEN 1 END)"),
+        ("COUNT(*) FILTER (y > 3)", "COUNT(CASE WHEN y > 3 THEN 1 END)"),
         ("COUNT(DISTINCT x) FILTER (WHERE y > 3)", "COUNT(DISTINCT CASE WHEN y > 3 THEN x END)"),
         ("COUNTIF(y > 3)", "COUNT(CASE WHEN y > 3 THEN 1 END)"),
         ("CORR(x, z) FILTER (WHERE y > 3)", "CORR(CASE WHEN y > 3 THEN x END, z)"),
@@ -426,7 +427,7 @@ def test_options_are_refused_at_their_place(options, says, at):
         ("RANK() OVER w", "no window w", "w"),
         ("SUM(x) OVER (ORDER BY y ROWS BETWEEN 2 AND 3)", "written out in full", "ROWS"),
         ("SUM(x) OVER (ORDER BY y ROWS 2 UNBOUNDED)", "", None),
-        ("SUM(x) FILTER (y)", "FILTER (WHERE condition)", "FILTER"),
+        ("SUM(x) FILTER ()", "FILTER (WHERE condition)", "FILTER"),
         ("PERCENTILE_CONT(0.5) WITHIN GROUP (x)", "WITHIN GROUP (ORDER BY column)", "WITHIN"),
         ("SUM(COUNT(*))", "aggregate of an aggregate", "COUNT(*)"),
         ("SUM(x + MAX(y))", "aggregate of an aggregate", "MAX(y)"),

@@ -185,14 +185,16 @@ class Marking:
         return body, close + 1, descending
 
     def _filter(self, tokens: list[Token], after: int) -> tuple[list[Token] | None, int]:
-        """Return the condition of FILTER (WHERE condition), and where to go on."""
+        """Return the condition of FILTER (WHERE condition), in which DuckDB needs no WHERE, and where to go on."""
         if not (is_bare(_at(tokens, after), "FILTER") and is_bare(_at(tokens, after + 1), "(")):
             return None, after
         close = closing(tokens, after + 1)
         inside = tokens[after + 2 : close]
-        if len(inside) < 2 or not is_bare(inside[0], "WHERE"):
+        if inside and is_bare(inside[0], "WHERE"):
+            inside = inside[1:]
+        if not inside:
             raise self.text.error("write FILTER (WHERE condition)", tokens[after])
-        return inside[1:], close + 1
+        return inside, close + 1
 
 
 def check_parentheses(tokens: Tokens, text: Text) -> None:

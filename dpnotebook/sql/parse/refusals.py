@@ -59,7 +59,10 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Fetch",), "write LIMIT for FETCH"),
     (("Any", "All"), "ANY and ALL are not supported; write IN (SELECT ...), or compare with MIN or MAX"),
     (("RegexpLike", "SimilarTo", "Glob", "Escape"), "write LIKE 'text%', STARTS_WITH or CONTAINS for patterns"),
-    (("Bracket", "Dot", "Struct"), "parts of arrays and structs are not supported; UNNEST an array in FROM"),
+    (
+        ("Bracket", "Dot", "Struct"),
+        "parts of arrays and structs are not supported; UNNEST an array in FROM, SUBSTRING a text",
+    ),
     (("RawString", "ByteString", "HexString", "BitString", "National", "UnicodeString"), "write texts as 'text'"),
     (("Collate",), "COLLATE is not supported; compare LOWER(column)"),
     (("Lambda", "Kwarg", "PropertyEQ", "Slice"), "functions as arguments are not supported"),
