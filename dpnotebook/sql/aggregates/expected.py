@@ -13,7 +13,7 @@ import numpy as np
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
-from dpnotebook.sql.aggregates.hidden_tail import Taken, taken_from_json
+from dpnotebook.sql.aggregates.hidden_tail import Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
@@ -205,8 +205,8 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most = map(_three_digits, taken[:2])
-    more = _apart(taken)
+    about, most = map(three_digits, taken[:2])
+    more = said_apart(taken)
     if taken.hidden:
         return f"noise hides how much that takes from a {whole}, at most about {most}{more}"
     if math.isnan(taken.about) or about == most:
@@ -214,24 +214,11 @@ def _taken(taken: Taken, whole: str) -> str:
     return f"that takes about {about} from a {whole}, at most about {most}{more}, beside the noise"
 
 
-def _three_digits(number: float) -> str:
-    """Return a number with three digits; thousands and millions as people write them."""
-    return f"{float(f'{number:.3g}'):,.0f}" if 1e3 <= abs(number) < 1e9 else f"{number:,.3g}"
-
-
 def _moving(moved: Taken, whole: str) -> str:
     """Return by how much clipping moves a mean or a variance, in words."""
-    about, most = map(_three_digits, moved[:2])
+    about, most = map(three_digits, moved[:2])
     more = f", at most about {most}" if about != most else ""
-    return f"that moves a {whole} by about {about}{more}{_apart(moved)}, beside the noise"
-
-
-def _apart(taken: Taken) -> str:
-    """Return what may be taken beside the most, in words, if some are far from the others; "" where no more is."""
-    if not taken.apart > taken.most:
-        return ""
-    apart, looked = _three_digits(taken.apart), _three_digits(taken.looked)
-    return f" ({apart} if noise hides some that are far from the others, up to {looked})"
+    return f"that moves a {whole} by about {about}{more}{said_apart(moved)}, beside the noise"
 
 
 def _trimmed(part: AggregateInput, cut: Taken) -> str:

@@ -109,6 +109,19 @@ def taken_from_json(part: str, told: Mapping[str, Any]) -> dict[int, Taken]:
     }
 
 
+def said_apart(taken: Taken) -> str:
+    """Return what may be taken beside the most, in words, if some are far from the others; "" where no more is."""
+    if not taken.apart > taken.most:
+        return ""
+    apart, looked = three_digits(taken.apart), three_digits(taken.looked)
+    return f" ({apart} if noise hides some that are far from the others, up to {looked})"
+
+
+def three_digits(number: float) -> str:
+    """Return a number with three digits; thousands and millions as people write them."""
+    return f"{float(f'{number:.3g}'):,.0f}" if 1e3 <= abs(number) < 1e9 else f"{number:,.3g}"
+
+
 def hidden_tail(
     noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, *, beside: bool = False
 ) -> tuple[Floats, Floats, Floats]:

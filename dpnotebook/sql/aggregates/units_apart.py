@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-SEEN = 0.2  # of all tables, in so many some units lie apart from the others
+SEEN = 0.05  # of all tables, in so many some do: more, and they were found in noise too often
 REACH = 16  # bins in which they are looked for, behind the last that is found
 WIDTHS = (1, 2, 4, 8)  # bins in a run
 FALL = 0.25  # of a factor of two, by which a run is less likely with every bin that it is farther away
 MOST = 0.1  # of all units, as many lie apart at most
 AMOUNTS = 2  # numbers of units that are tried, in a factor of two
-SELDOM = 0.025  # with what probability more is taken than what is told as the most
+SELDOM = 0.005  # of all tables, in so many more is taken than what is told as the most
 
 
 class UnitsApart(NamedTuple):
@@ -59,7 +59,9 @@ class UnitsApart(NamedTuple):
         return float(taken.ravel()[order[place]]) if place < order.size else 0.0
 
 
-def units_apart(noisy: Floats, scale: float, units: float, before: int) -> UnitsApart:
+def units_apart(
+    noisy: Floats, scale: float, units: float, before: int, behind: int = 0, *, laplace: bool = False
+) -> UnitsApart:
     """Return how many units may be in bins where noise hides them.
 
     Parameters
@@ -67,23 +69,35 @@ def units_apart(noisy: Floats, scale: float, units: float, before: int) -> Units
     noisy
         Noisy number of units in each of these bins, less those of the tail that are there anyway, shape (bins,).
     scale
-        Standard deviation of the Gaussian noise on each.
+        Standard deviation of the noise on each.
     units
         How many there are in all.
-    before
-        How many bins there are before these, in which nobody of them is.
+    before, behind
+        How many bins there are before and behind these, in which nobody of them is.
+    laplace
+        Whether the noise is Laplace, of which far draws are less rare; it is Gaussian else.
     """
     runs, expected = _runs(noisy.size)
     amounts = 2.0 ** (np.arange(max(AMOUNTS * math.log2(max(MOST * units, 1.0)), 1.0)) / AMOUNTS)
     wide = (runs > 0).sum(axis=1)
-    told = (wide * (runs @ noisy))[:, None]
+    told, spread = (wide * (runs @ noisy))[:, None], (scale * np.sqrt(wide))[:, None]
+    bend = np.sqrt(2.0 * wide)[:, None] if laplace else math.inf  # from there on as the density of one draw falls
     # How many times as likely a count is where so many units are in the run as where nobody is.
-    ratios = np.exp(np.clip(amounts * (told - amounts / 2) / (wide[:, None] * scale**2), None, 700.0))
+    ratios = np.exp(np.clip(_unlikely(told / spread, bend) - _unlikely((told - amounts) / spread, bend), None, 700.0))
     cases = SEEN * expected[:, None] * ratios / amounts.size
     cases /= 1.0 - SEEN + float(cases.sum())
     likely = float(cases.sum())
-    placed = np.concatenate([np.zeros((len(runs), before)), runs], axis=1)
+    placed = np.pad(runs, ((0, 0), (before, behind)))
     return UnitsApart(likely, (cases @ amounts) @ placed / max(likely, 1e-300), placed, amounts, cases)
+
+
+def _unlikely(away: Floats, bend: Floats | float) -> Floats:
+    """Return minus the logarithm of the density of noise so many standard deviations away, nearly, but for a constant.
+
+    A sum of Laplace noise is nearly Gaussian in its middle, and falls as an exponential outside.
+    """
+    inside = np.minimum(np.abs(away), bend)
+    return np.asarray(inside * (np.abs(away) - inside / 2))
 
 
 @lru_cache(maxsize=64)

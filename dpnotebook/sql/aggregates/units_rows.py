@@ -2,8 +2,9 @@
 
 A noisy histogram counts every unit once, by the number of its rows. A bin is found where it, or a run of a few up to
 it, holds more than noise would hardly ever put there. Who has more rows than count loses the others: that is read off
-these bins, and off the tail behind them, as `hidden_tail` has it. With Laplace noise, each further row that counts is
-paid for by all groups in full, so that rows of a few units with many are mostly worth less than they cost.
+these bins, and off the tail behind them, as `hidden_tail` has it; others may lie apart. With Laplace noise,
+each further row that counts is paid for by all groups in full, so that rows of a few units with many are mostly worth
+less than they cost.
 
 As `norms` is for vectors that are clipped to a length, which Gaussian noise hides.
 """
@@ -23,7 +24,9 @@ from numpy.typing import NDArray
 
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.sql.aggregates.bounds import RUNS, reached
-from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail, said_apart
+from dpnotebook.sql.aggregates.norms import EVEN, expected_errors
+from dpnotebook.sql.aggregates.units_apart import REACH, UnitsApart, units_apart
 
 Floats = NDArray[np.float64]
 
@@ -140,12 +143,18 @@ class CountedRows:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         told: dict[str, Any] = {"most": self.most, "hidden": self.hidden, "of_units": self.of_units}
-        return told | ({"about": self.lost.about, "at_most": self.lost.most} if self.lost.known else {})
+        if self.lost.known:
+            told |= {"about": self.lost.about, "at_most": self.lost.most}
+        if math.isfinite(self.lost.apart):
+            told |= {"apart": self.lost.apart, "looked": self.lost.looked}
+        return told
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> CountedRows:
         """Return what `to_json` wrote."""
         lost = Taken(told["about"], told["at_most"]) if "about" in told else Taken()
+        if "apart" in told:
+            lost = lost._replace(apart=told["apart"], looked=told["looked"])
         return cls(told["most"], lost, told["hidden"], told["of_units"])
 
     @property
@@ -155,12 +164,14 @@ class CountedRows:
             return f"noise hides how many rows one unit has: up to {self.most:,} of each count"
         rows = "1 row" if self.most == 1 else f"{self.most:,} rows"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
-        if self.lost.most < LITTLE:
+        if max(self.lost.most, 0.0 if math.isnan(self.lost.apart) else self.lost.apart) < LITTLE:
             return f"{count}; hardly any has more"
         about, most = (f"{float(f'{number:.3g}'):,.4g}" for number in self.lost[:2])
         more = f", at most about {most}" if about != most else ""
         what = "units" if self.of_units else "rows"
-        return f"{count}: that leaves about {about} {what} out of a group{more}, beside the noise"
+        return (
+            f"{count}: that leaves about {about} {what} out of a group{more}{said_apart(self.lost)}, beside the noise"
+        )
 
 
 def rows_to_count(told: RowHistogram, added: Sequence[Addend], groups: int, most: int) -> CountedRows | None:
@@ -185,7 +196,10 @@ def rows_to_count(told: RowHistogram, added: Sequence[Addend], groups: int, most
     excess = _excess(row_edges(told.most), (best,), once)[0]
     about, at_most = (max(float(excess @ units), 0.0) for units in (found.average, found.heavy))
     share = groups**-SPREAD
-    lost = Taken(min(about, at_most) * share, at_most / math.sqrt(groups))
+    about = min(about, at_most) + (float(excess @ found.apart.units) if found.apart.likely > EVEN else 0.0)
+    lost = Taken(about * share, max(at_most / math.sqrt(groups), about * share))
+    if (more := found.apart.at_most(excess) / math.sqrt(groups)) > 0:
+        lost = lost._replace(apart=lost.most + more, looked=found.farthest)
     return CountedRows(best, lost, of_units=once is not None)
 
 
@@ -207,11 +221,13 @@ def nearly_best(told: RowHistogram, added: Sequence[Addend], groups: int, most: 
 
 
 class _Units(NamedTuple):
-    """Units in each bin: to choose by, on average, and at most."""
+    """Units in each bin: to choose by, on average, and at most; those that may lie apart, and up to which number of rows."""
 
     likely: Floats
     average: Floats
     heavy: Floats
+    apart: UnitsApart
+    farthest: float
 
 
 @lru_cache(maxsize=64)
@@ -220,12 +236,15 @@ def _units(told: RowHistogram) -> _Units | None:
     if (end := told.end) is None:
         return None
     counts, edges = np.array(told.counts, dtype=float), np.array(row_edges(told.most), dtype=float)
-    tails = (np.zeros(0),) * 3
-    if end < counts.size:
-        spread = math.sqrt(law_of(told.noise).variance(told.scale))
-        tails = hidden_tail(counts, spread, edges, 0, end, USUAL)
+    spread = math.sqrt(law_of(told.noise).variance(told.scale))
+    tails = hidden_tail(counts, spread, edges, 0, end, USUAL) if end < counts.size else (np.zeros(0),) * 3
     likely, average, heavy = (np.concatenate([counts[:end], tail]) for tail in tails)
-    return _Units(likely + WARY * np.maximum(heavy - likely, 0.0), average, heavy)
+    beyond = min(end + REACH, counts.size)
+    apart = units_apart(
+        (counts - likely)[end:beyond], spread, float(counts[:end].sum()), end, counts.size - beyond,
+        laplace=told.noise == "laplace",
+    )  # fmt: skip
+    return _Units(likely + WARY * np.maximum(heavy - likely, 0.0), average, heavy, apart, edges[beyond] - 1.0)
 
 
 def _errors(told: RowHistogram, added: Sequence[Addend], groups: int, tried: tuple[int, ...]) -> Floats:
@@ -234,9 +253,12 @@ def _errors(told: RowHistogram, added: Sequence[Addend], groups: int, tried: tup
     assert found is not None
     errors = np.zeros(len(tried))
     for one in added:
-        left_out = _excess(row_edges(told.most), tried, one.groups) @ found.likely
-        lost = np.maximum(left_out, 0.0) * share * one.worth
-        errors += np.log(lost**2 + (one.noise * np.array(tried)) ** 2)
+        left_out = _excess(row_edges(told.most), tried, one.groups)
+        squared = (
+            (np.maximum(left_out @ units, 0.0) * share * one.worth) ** 2 + (one.noise * np.array(tried)) ** 2
+            for units in (found.likely, found.likely + found.apart.units)
+        )
+        errors += 2.0 * expected_errors(*squared, found.apart.likely)
     return errors
 
 
