@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -223,7 +223,7 @@ class ByClasses:
         """Return the answers that follow from noisy numbers."""
         vector = self._vector(noisy)
         for place, basis in enumerate(self._bases):
-            vector = _along(vector, basis.functions.T, place)
+            vector = _along(vector, basis.of_levels, place)
         found = np.zeros([self._bases[place].labels.size for place in self._keys])
         for choice, block in self._blocks.items():
             free, bound, own = self._free(choice)
@@ -232,7 +232,7 @@ class ByClasses:
             values = values.reshape([self._bases[place].count for place in own] + list(inside.shape[len(free) :]))
             found[self._functions(choice, self._keys)] = values.transpose(np.argsort(own + bound))
         for at, place in enumerate(self._keys):
-            found = _along(found, self._bases[place].functions, at)
+            found = _along(found, self._bases[place].at_levels, at)
         if not self._keys:
             return found.reshape(1)
         return np.asarray(found.transpose(self._order)[np.ix_(*self._levels)].reshape(-1))
@@ -250,7 +250,7 @@ class ByClasses:
         else:
             asked += mixture[0]
         for at, place in enumerate(self._keys):
-            asked = _along(asked, self._bases[place].functions.T, at)
+            asked = _along(asked, self._bases[place].of_levels, at)
         return self._of_numbers(asked[None])
 
     def _of_numbers(self, asked: Floats) -> Floats:
@@ -308,7 +308,8 @@ class ByClasses:
                 levels[self._keys[at]] = own[chosen]
         found = np.ones(rows.size)
         for place in self._keys:
-            along = self._bases[place].functions[levels[place]]
+            basis = self._bases[place]
+            along = basis.of_levels((levels[place][:, None] == np.arange(basis.labels.size)).astype(float))
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
         return found
 
@@ -325,7 +326,7 @@ class ByClasses:
             order = np.argsort(bound + free) + 1
             found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
         for place, basis in enumerate(self._bases):
-            found = _along(found, basis.functions, place + 1)
+            found = _along(found, basis.at_levels, place + 1)
         return found
 
     def _vector(self, noisy: Floats) -> Floats:
@@ -396,9 +397,9 @@ def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
     return values.reshape([-1 if at == place else 1 for at in range(count)])
 
 
-def _along(values: Floats, matrix: Floats, place: int) -> Floats:
-    """Return a matrix times values along one of their sides."""
-    return np.moveaxis(np.tensordot(matrix, values, axes=(1, place)), 0, place)
+def _along(values: Floats, transform: Callable[[Floats], Floats], place: int) -> Floats:
+    """Return values transformed along one of their sides."""
+    return np.moveaxis(transform(np.moveaxis(values, place, -1)), -1, place)
 
 
 def _summed(over: Floats, sides: Sides) -> Floats:

@@ -71,6 +71,8 @@ def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides |
 class Basis:
     """Orthonormal functions of the levels of an attribute: of each class one, then such as add up to 0 over each.
 
+    There are as many as levels, of which dates have tens of thousands: they are never written out as a matrix.
+
     Parameters
     ----------
     size
@@ -90,21 +92,44 @@ class Basis:
         told = np.array([side.levels for side in sides if side.apart]).reshape(-1, size)[:, self.first]
         _, kinds = np.unique(told, axis=1, return_inverse=True)
         self.kinds = kinds.reshape(-1)
-        self.functions = np.zeros((size, size))
-        self.functions[np.arange(size), self.labels] = 1 / np.sqrt(self.sizes[self.labels])
+        # Behind those of the classes stand those of each kind, class by class: Helmert's contrasts of its members.
+        order = np.lexsort((self.labels, self.kinds[self.labels]))
+        starts = np.cumsum([0, *(self.sizes[label] for label in np.lexsort((np.arange(self.count), self.kinds)))])
+        self._order, self._starts, self._lengths = order, starts[:-1], np.diff(starts)
+        self._within = np.arange(size) - np.repeat(self._starts, self._lengths)  # place of a level in its class
+        self._contrasts = np.flatnonzero(self._within)
         self.slices: dict[int, slice] = {}  # of the functions of each kind
-        at = self.count
-        for kind in range(int(self.kinds.max()) + 1):
-            start = at
-            for label in np.flatnonzero(self.kinds == kind):
-                members = np.flatnonzero(self.labels == label)
-                for place in range(1, members.size):  # Helmert's contrasts
-                    self.functions[members[:place], at] = 1.0
-                    self.functions[members[place], at] = -place
-                    self.functions[:, at] /= math.sqrt(place * (place + 1))
-                    at += 1
-            if at > start:
-                self.slices[kind] = slice(start, at)
+        kinds, at = self.kinds[self.labels[order[self._contrasts]]], self.count
+        for kind, many in zip(*np.unique(kinds, return_counts=True), strict=True):
+            self.slices[int(kind)] = slice(at, at := at + int(many))
+
+    def of_levels(self, values: Floats) -> Floats:
+        """Return numbers of the levels in the functions, along the last axis."""
+        ordered = values[..., self._order]
+        before = np.cumsum(ordered, axis=-1)
+        behind = before[..., self._starts] - ordered[..., self._starts]
+        before = before - ordered - np.repeat(behind, self._lengths, axis=-1)  # of those before it in its class
+        places = self._within[self._contrasts]
+        contrasts = before[..., self._contrasts] - places * ordered[..., self._contrasts]
+        contrasts /= np.sqrt(places * (places + 1.0))
+        sums = np.zeros((*values.shape[:-1], self.count))
+        sums[..., self.labels[self._order[self._starts]]] = np.add.reduceat(ordered, self._starts, axis=-1)
+        return np.concatenate([sums / np.sqrt(self.sizes), contrasts], axis=-1)
+
+    def at_levels(self, values: Floats) -> Floats:
+        """Return numbers in the functions at each level, along the last axis."""
+        ordered = np.zeros((*values.shape[:-1], self.labels.size))
+        places = self._within[self._contrasts]
+        shares = values[..., self.count :] / np.sqrt(places * (places + 1.0))
+        ordered[..., self._contrasts] = shares
+        behind = np.cumsum(ordered[..., ::-1], axis=-1)[..., ::-1]
+        ends = self._starts + self._lengths
+        last = np.concatenate([behind, np.zeros((*values.shape[:-1], 1))], axis=-1)[..., ends]
+        found = behind - ordered - np.repeat(last, self._lengths, axis=-1)
+        found[..., self._contrasts] -= places * shares
+        result: Floats = np.empty_like(found)
+        result[..., self._order] = found
+        return np.asarray(result + (values[..., : self.count] / np.sqrt(self.sizes))[..., self.labels])
 
     def share(self, kind: int | None) -> Floats:
         """Return how much of a level lies along the functions of a kind, of the first for None; shape (classes,)."""

@@ -109,13 +109,11 @@ def nearly_best(
 def _errors(found: NormCounts, noise: float, groups: int) -> Floats:
     """Return the logarithm of the error of each norm, expected over whether some units lie apart."""
     every = (noise * found.norms) ** 2
-    return expected_errors(
-        *(
-            ((np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)) ** 2 + every)
-            for units in (found.likely, found.likely + found.apart.units)
-        ),
-        found.apart.likely,
+    usual, apart = (
+        (np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)) ** 2 + every
+        for units in (found.likely, found.likely + found.apart.units)
     )
+    return expected_errors(usual, apart, found.apart.likely)
 
 
 def expected_errors(usual: Floats, apart: Floats, likely: float) -> Floats:

@@ -221,7 +221,7 @@ def nearly_best(told: RowHistogram, added: Sequence[Addend], groups: int, most: 
 
 
 class _Units(NamedTuple):
-    """Units in each bin: to choose by, on average, and at most; those that may lie apart, and up to which number of rows."""
+    """Units in each bin: to choose by, on average, at most; and those that may lie apart, with up to so many rows."""
 
     likely: Floats
     average: Floats
@@ -254,11 +254,11 @@ def _errors(told: RowHistogram, added: Sequence[Addend], groups: int, tried: tup
     errors = np.zeros(len(tried))
     for one in added:
         left_out = _excess(row_edges(told.most), tried, one.groups)
-        squared = (
+        usual, apart = (
             (np.maximum(left_out @ units, 0.0) * share * one.worth) ** 2 + (one.noise * np.array(tried)) ** 2
             for units in (found.likely, found.likely + found.apart.units)
         )
-        errors += 2.0 * expected_errors(*squared, found.apart.likely)
+        errors += 2.0 * expected_errors(usual, apart, found.apart.likely)
     return errors
 
 
