@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,21 @@ YEAR_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "
                "November", "December")  # fmt: skip
 QUARTERS = ("Q1", "Q2", "Q3", "Q4")
 OF_EVERY = {"weekday": WEEKDAYS, "month of year": YEAR_MONTHS, "quarter of year": QUARTERS}
+
+
+class Spans(NamedTuple):
+    """Groups of the levels of a column of dates.
+
+    Parameters
+    ----------
+    labels
+        Of each group, in order; None for missing dates.
+    groups
+        In which of them each level is, shape (levels,).
+    """
+
+    labels: list[str | None]
+    groups: NDArray[np.intp]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -179,8 +194,8 @@ class Dates(Bounded):
         codes[missing] = UNLISTED if self.null_index is None else self.null_index
         return codes
 
-    def coarser(self, by: str, name: str = "the column") -> list[tuple[str | None, Mask]]:
-        """Return longer spans, or parts of every week or year, as labels and masks over the levels, in order.
+    def coarser(self, by: str, name: str = "the column") -> Spans:
+        """Return longer spans, or parts of every week or year, in order.
 
         Other and missing dates are groups of their own, the last ones.
 
@@ -197,21 +212,19 @@ class Dates(Bounded):
         DomainError
             If there is no such span, or a level is in two of them.
         """
-        levels, days = np.arange(self.size), self.starts[:-1]
-        beyond = [(self.labels[level], levels == level) for level in range(self.regular, self.size)]
+        days = self.starts[:-1]
         if by == self.by:
-            return [(label, levels == level) for level, label in enumerate(self.levels)] + beyond
+            return self._spans(self.levels, np.arange(self.regular))
         if by in OF_EVERY:
             part = by.removesuffix(" of year")
             if self.by in OF_A_SPAN[part]:
-                numbers = part_of(part, days) - (0 if part == "weekday" else 1)
-                found = [(label, self._whole(numbers == place)) for place, label in enumerate(OF_EVERY[by])]
-                return [(label, mask) for label, mask in found if mask.any()] + beyond
+                places, groups = np.unique(part_of(part, days) - (part != "weekday"), return_inverse=True)
+                return self._spans([OF_EVERY[by][place] for place in places], groups)
         elif by in SPANS:
             firsts, ends = (begin_of_span(ends, by) for ends in (days, self.starts[1:] - 1))
             if (firsts == ends).all() and SPANS.index(by) > SPANS.index(self.by):
-                spans = [(span_label(day, end_of_span(day, by), by), firsts == day) for day in np.unique(firsts)]
-                return [(label, self._whole(mask)) for label, mask in spans] + beyond
+                begins, groups = np.unique(firsts, return_inverse=True)
+                return self._spans([span_label(day, end_of_span(day, by), by) for day in begins], groups)
         else:
             words = ", ".join(map(repr, (*SPANS, *OF_EVERY)))
             raise DomainError(f"{name} is grouped by {words}, not by {shorten(by)}")
@@ -219,9 +232,10 @@ class Dates(Bounded):
             f"{name} is declared by {self.by}, so it cannot be grouped by {by}; declare Dates(..., by='day')"
         )
 
-    def _whole(self, mask: Mask) -> Mask:
-        """Return a mask over the regular levels as one over all."""
-        return np.concatenate([mask, np.zeros(self.size - self.regular, dtype=bool)])
+    def _spans(self, labels: Sequence[str], groups: NDArray[np.intp]) -> Spans:
+        """Return the groups of the regular levels, with one for each of the others."""
+        beyond = np.arange(len(labels), len(labels) + self.size - self.regular)
+        return Spans([*labels, *self.labels[self.regular :]], np.concatenate([groups, beyond]))
 
     def part(self, part: str, name: str = "the column") -> NDArray[np.int64]:
         """Return a part of each level's dates as pandas' `.dt` numbers it: year, quarter, month, day, dayofweek.

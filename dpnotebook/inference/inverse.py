@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
+from dpnotebook.inference.disjoint import DisjointInverse, are_disjoint
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
 from dpnotebook.inference.toeplitz import ToeplitzInverse, toeplitz_inverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
@@ -91,6 +92,8 @@ def inverse(operator: Workload) -> Inverse:
         return PermutedInverse(inverse(operator.workload), operator.order)
     if operator.shape[1] > DIRECT_CELLS and is_direct(operator):
         return WideInverse(operator)
+    if operator.shape[1] > DIRECT_CELLS and isinstance(operator, Predicates) and are_disjoint(operator):
+        return DisjointInverse(operator)
     if operator.shape[1] > DENSE_CELLS:
         raise WorkloadError(
             f"least squares over {shorten(operator)} needs a pseudo-inverse over {operator.shape[1]:,} cells at "

@@ -191,10 +191,11 @@ def _side(axis: Axis, attribute: Attribute, by: str | None) -> NDArray[Any]:
         labels = [attribute.labels[level] for level in axis.levels]
         return np.asarray(labels) if all(isinstance(label, int) for label in labels) else _objects(labels)
     if by is not None:
-        groups = [(label, mask) for label, mask in attribute.coarser(by) if mask[levels].any()]
+        spans = attribute.coarser(by)
+        present = np.unique(spans.groups[levels])
         if by not in SPANS or attribute.other_index is not None:
-            return _objects([label for label, _ in groups])
-        levels = np.array([mask.argmax() for _, mask in groups])
+            return _objects([spans.labels[group] for group in present])
+        levels = np.unique(spans.groups, return_index=True)[1][present]  # the first level of each
     elif attribute.other_index is not None:
         return _objects([attribute.labels[level] for level in levels])
     days = attribute.starts[np.minimum(levels, attribute.regular)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.calendar import SPANS, Moments, Span, begin_of_span, end_of_span, span_label
-from dpnotebook.domain.values import Mask
+from dpnotebook.domain.dates import Spans
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
@@ -64,13 +64,18 @@ def span_workload(domain: Domain, keys: Sequence[str], spans: Mapping[str, str],
         if name not in spans:
             factors.append(Identity(levels.size))
             continue
-        masks = [mask[levels] for _, mask in span_masks(domain, name, spans[name])]
-        factors.append(Predicates(np.array([mask for mask in masks if mask.any()])).simplest())
+        factors.append(Predicates.of_groups(spans_of_dates(domain, name, spans[name]).groups[levels]).simplest())
     return factors[0] if len(factors) == 1 else Kron(*factors)
 
 
-def span_masks(domain: Domain, name: str, by: str) -> list[tuple[str | None, Mask]]:
-    """Return each span of a column of dates as a label and a mask over its levels; other and missing ones are last."""
+def spans_of_dates(domain: Domain, name: str, by: str) -> Spans:
+    """Return each span of a column of dates, and in which each level is; other and missing ones are last.
+
+    Raises
+    ------
+    DomainError
+        If the column holds no dates, or its levels are in no single span.
+    """
     attribute = domain[name]
     if not isinstance(attribute, Dates):
         raise DomainError(

@@ -26,7 +26,7 @@ from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, refuse_beside, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.call_habits import grouping_keys, number_column
-from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
+from dpnotebook.session.date_groups import keys_of, span_workload, spans_of_dates
 from dpnotebook.session.instead import declared_columns, instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns
@@ -79,7 +79,7 @@ class Grouped(StatementVerbs):
         names, self._spans = keys_of(keys)
         self._keys = tuple(checked_keys(names, table))
         for name, by in list(self._spans.items()):
-            span_masks(table.domain, name, by)
+            spans_of_dates(table.domain, name, by)
             if by == table.domain[name].by:  # type: ignore[attr-defined]
                 del self._spans[name]
 

@@ -69,6 +69,22 @@ class Predicates(Workload):
             raise WorkloadError("a run of cells is a pair of its first and its last cell")
         return cls([[(first, last + 1) for first, last in row] for row in listed], n)
 
+    @classmethod
+    def of_groups(cls, groups: ArrayLike) -> Predicates:
+        """Return one query for each group of cells, in the order of their numbers.
+
+        Parameters
+        ----------
+        groups
+            In which group each cell is, integers of shape (n,); groups without a cell are none.
+        """
+        of_cells = np.asarray(groups)
+        starts = np.flatnonzero(np.diff(of_cells, prepend=of_cells[:1] - 1))
+        order = np.argsort(of_cells[starts], kind="stable")
+        ends = np.append(starts[1:], of_cells.size)
+        counts = np.unique(of_cells[starts], return_counts=True)[1]
+        return _of_parts(of_cells.size, starts[order], ends[order], counts)
+
     def simplest(self) -> Workload:
         """Return Identity, Total, Prefix, AllRange or WidthRange where the queries are those in order, else this."""
         if not (np.diff(self.offsets) == 1).all():
@@ -200,7 +216,14 @@ class Predicates(Workload):
         runs, counts = unpacked(values["runs"]), unpacked(values["counts"])
         if runs.ndim != 2 or runs.shape[1:] != (2,) or counts.ndim != 1 or counts.sum() != len(runs):
             raise WorkloadError("these JSON values do not describe predicates")
-        return cls([runs[a - k : a].tolist() for a, k in zip(np.cumsum(counts), counts, strict=True)], values["n"])
+        n, ends = whole(values["n"], "the number of cells"), np.cumsum(counts)
+        inside = runs.size > 0 and runs.min() >= 0 and runs.max() <= n and (runs[:, 0] < runs[:, 1]).all()
+        apart = runs[1:, 0] > runs[:-1, 1]
+        apart[ends[(ends > 0) & (ends < len(runs))] - 1] = True  # between two rows
+        if inside and apart.all() and (counts >= 0).all():
+            starts, stops = np.ascontiguousarray(runs.T, dtype=np.int64)
+            return _of_parts(n, starts, stops, counts)
+        return cls([runs[a - k : a].tolist() for a, k in zip(ends, counts, strict=True)], n)
 
     @cached_property
     def _owners(self) -> Integers:

@@ -171,11 +171,11 @@ def test_longer_spans_are_the_groups_of_pandas(by):
             "Q" + days.dt.quarter.astype(str)}  # fmt: skip
     groups = keys[by] if by in keys else days.dt.to_period(FREQUENCIES[by])
     found = attribute.coarser(by)
-    assert [label for label, _ in found[-2:]] == ["other", None]
-    assert sum(mask for _, mask in found).tolist() == [1] * attribute.size
-    for label, mask in found[:-2]:
-        assert set(groups[np.flatnonzero(mask)].astype(str)) == {label.replace("-Q", "Q")}
-    assert len(found) - 2 == groups.nunique()
+    assert found.labels[-2:] == ["other", None]
+    assert found.groups[-2:].tolist() == [len(found.labels) - 2, len(found.labels) - 1]
+    for group, label in enumerate(found.labels[:-2]):
+        assert set(groups[np.flatnonzero(found.groups == group)].astype(str)) == {label.replace("-Q", "Q")}
+    assert len(found.labels) - 2 == groups.nunique()
 
 
 def test_spans_that_cross_are_refused():
@@ -188,7 +188,9 @@ def test_spans_that_cross_are_refused():
             with pytest.raises(dpn.DomainError, match="by"):
                 attribute.coarser(longer)
         else:
-            assert sum(mask for _, mask in attribute.coarser(longer)).tolist() == [1] * attribute.size
+            found = attribute.coarser(longer)
+            assert found.groups.size == attribute.size
+            assert np.unique(found.groups).tolist() == list(range(len(found.labels)))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from dpnotebook.workload import (
     Workload,
     complement,
 )
+from dpnotebook.workload.packing import packed
 
 CENSUS = json.loads((Path(__file__).parents[2] / "notebooks/data/sf1.json").read_text())
 
@@ -179,3 +180,22 @@ def test_an_order_holds_every_cell_once(order):
 def test_what_is_no_workload_is_refused(make, why):
     with pytest.raises(WorkloadError, match=why):
         make()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_groups_of_cells_are_queries_and_come_back_from_json(seed):
+    random = np.random.default_rng(seed)
+    groups = np.unique(random.integers(0, 6, int(random.integers(1, 30))), return_inverse=True)[1]
+    found = Predicates.of_groups(groups)
+    assert found == Predicates(np.array([groups == group for group in range(groups.max() + 1)]))
+    assert Workload.from_json(found.to_json()) == found
+
+
+def test_runs_in_json_that_are_not_in_order_or_touch_are_put_right_as_ever():
+    told = Predicates([[(0, 2), (4, 6)], [(1, 3)]], n=8).to_json()
+    for runs in ([[4, 6], [0, 2], [1, 3]], [[0, 5], [4, 6], [1, 3]], [[0, 2], [2, 6], [1, 3]]):
+        read = Workload.from_json(told | {"runs": packed(np.array(runs))})
+        assert read == Predicates([[tuple(run) for run in runs[:2]], [(1, 3)]], n=8)
+    for runs in ([[0, 2], [4, 9], [1, 3]], [[0, 2], [4, 4], [1, 3]], [[-1, 2], [4, 6], [1, 3]]):
+        with pytest.raises(WorkloadError):
+            Workload.from_json(told | {"runs": packed(np.array(runs))})
