@@ -225,6 +225,7 @@ MISTAKES = [
     ("len(df.dp)", "len tells the exact number of rows, which is not public;"),
     ("list(df.dp)", "len tells the exact number of rows, which is not public;"),
     ("df.dp[df.age > 3]", "a condition in brackets chooses rows; here every verb has"),
+    ("df.dp.isna()", "isna looks at each row; of a column that is declared nullable=True,"),
     ("df[df.age > 3].dp.count(epsilon=0.1)", "this frame is not protected. A filtered or copied frame is a new"),
     ("df.copy().dp.count(epsilon=0.1)", "this frame is not protected. A filtered or copied frame is a new"),
     ("df['age'].dp.mean(epsilon=0.1)", "a column has no dp: ask its frame, and name it:"),

@@ -26,7 +26,8 @@ FILES = "to_csv to_excel to_parquet to_json to_html to_latex to_sql to_feather t
 ROW_FUNCTIONS = "apply transform map applymap pipe assign eval combine"
 JOINS = "merge join concat append combine_first update merge_asof"
 SHAPES = "pivot pivot_table melt stack unstack wide_to_long explode transpose T swaplevel"
-CONDITIONS = "query filter where mask isin between isna isnull notna notnull dropna drop_duplicates duplicated select"
+MISSING = "isna isnull notna notnull dropna"
+CONDITIONS = "query filter where mask isin between drop_duplicates duplicated select"
 ORDERED = (
     "rolling resample expanding ewm shift diff cumsum cumprod cumcount pct_change interpolate asfreq ffill bfill rank"
 )
@@ -264,7 +265,16 @@ def _shapes(name: str, by: _Example) -> str:
 
 
 def _conditions(name: str, by: _Example) -> str:
-    return f'{name} chooses rows; here every verb has where=, a text: count(where="{by.number} >= 10", epsilon=0.1)'
+    part = f"{_spoken(by.number)} >= 10"
+    return f'{name} chooses rows; here every verb has where=, a text: count(where="{part}", epsilon=0.1)'
+
+
+def _missing(name: str, by: _Example) -> str:
+    part = f"{_spoken(by.number)}.isna()"
+    return (
+        f"{name} looks at each row; of a column that is declared nullable=True, a condition counts those without a "
+        f'value: count(where="{part}", epsilon=0.1)'
+    )
 
 
 def _accessors(name: str, by: _Example) -> str:
@@ -362,6 +372,7 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     **dict.fromkeys(JOINS.split(), _joins),
     **dict.fromkeys(SHAPES.split(), _shapes),
     **dict.fromkeys(CONDITIONS.split(), _conditions),
+    **dict.fromkeys(MISSING.split(), _missing),
     **dict.fromkeys(("dt", "str"), _accessors),
     **dict.fromkeys(ORDERED.split(), _ordered),
     **dict.fromkeys(CHANGES.split(), _changes),
