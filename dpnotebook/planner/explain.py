@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.left_out import left_out
+from dpnotebook.domain.parts import without_parts
 from dpnotebook.planner.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.planner.partwise import BYTES, PartwiseAnswers
 from dpnotebook.planner.plan import Action, Planned
@@ -71,6 +73,24 @@ def assumption(
     elif assumed.rows is None:
         text += " (a guess: say rows= when you protect the table, or query.assuming(rows=...))"
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
+
+
+def rows_left_out(question: object) -> str:
+    """Return which rows do not count although the question does not speak of what they lack; empty where all do.
+
+    Parameters
+    ----------
+    question
+        What is asked: rows without a value of its own columns are not expected to count. Statements that DuckDB
+        works out leave no others out.
+    """
+    if not isinstance(question, Question):
+        return ""
+    named = {*question.where.attributes, *question.keys, *(measure.summand.column for measure in question.measures)}
+    domain = without_parts(question.where.domain)
+    others = {name: attribute for name, attribute in domain.items() if name not in named}
+    rows = left_out(Domain(others)) if others else ""
+    return f"{rows} are left out, as declared" if rows else ""
 
 
 def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | None = None) -> str:

@@ -48,6 +48,7 @@ def make_plan():
             "table": "visits",
             "where": "",
             "answers": 12,
+            "question": None,
             "cost": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
             "epsilon": 0.1,
             "budget": BudgetState(total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1),
