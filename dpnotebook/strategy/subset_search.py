@@ -71,11 +71,11 @@ class Problem:
 
     def settle(self, subsets: Rows, shares: Array, steps: int = STEPS) -> SubsetShares:
         """Return the subsets with the best shares that are found from those given."""
-        covers = self.covers(subsets)
+        row, column = self.pairs(subsets)
         told = self.told(subsets)
         error = last = np.inf
         for _ in range(steps):
-            q = covers @ (told * shares**2)
+            q = np.bincount(row, weights=(told * shares**2)[column], minlength=len(self.needed))
             with np.errstate(divide="ignore"):  # nothing measured tells of some subset: the error is infinite
                 parts = self.losses / q
             error = float(shares.sum() ** 2 * parts.sum())
@@ -83,7 +83,8 @@ class Problem:
                 break
             last = error
             # E_b / u_b = c_b u_b (sum of L_S / q_S^2): a share of nothing stays one.
-            shares = shares * np.cbrt(told * shares * (covers.T @ (parts / q)))
+            carried = np.bincount(column, weights=(parts / q)[row], minlength=len(subsets))
+            shares = shares * np.cbrt(told * shares * carried)
             shares = shares / shares.sum()
         kept = shares > FORGOTTEN * shares.max()
         return SubsetShares(subsets[kept], shares[kept] / shares[kept].sum(), error)
@@ -94,17 +95,23 @@ class Problem:
 
     def exact(self, found: SubsetShares) -> float:
         """Return the error that these shares leave."""
-        q = self.covers(found.subsets) @ (self.told(found.subsets) * found.shares**2)
+        row, column = self.pairs(found.subsets)
+        each = self.told(found.subsets) * found.shares**2
+        q = np.bincount(row, weights=each[column], minlength=len(self.needed))
         return float(found.shares.sum() ** 2 * (self.losses / q).sum())
 
     def covers(self, subsets: Rows) -> Any:
         """Return which measured subset contains which needed one, sparse, shape (needed, subsets)."""
         from scipy.sparse import csc_array
 
+        row, column = self.pairs(subsets)
+        return csc_array((np.ones(row.size), (row, column)), shape=(len(self.needed), len(subsets)))
+
+    def pairs(self, subsets: Rows) -> tuple[Integers, Integers]:
+        """Return which needed subset is within which measured one: the places of both, pair by pair, by the latter."""
         rows = self._rows_within(subsets)
-        ends = np.cumsum([0, *map(len, rows)])
-        row = np.concatenate((*rows, np.zeros(0, dtype=np.int64)))
-        return csc_array((np.ones(row.size), row, ends), shape=(len(self.needed), len(subsets)))
+        column = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+        return np.concatenate((*rows, np.zeros(0, dtype=np.int64))), column
 
     def _rows_within(self, subsets: Rows) -> list[Integers]:
         """Return the places of the needed subsets within each: a search asks for the same again and again."""
