@@ -7,7 +7,7 @@ def published_descent(gram, cells, rows, seed, tolerance=1e-4, told=None):
     """Return the loss |W A^+|_F^2 of the p-Identity where one descent of L-BFGS-B ends.
 
     Source: HDMM, section 4.3 and Theorem 17; its published code ends at a relative decrease of 1e-4 in one step.
-    Losses on the way are added to `told`, one an evaluation: each is a product with the Gram matrix, as one of ours.
+    Losses on the way are added to `told`, one an evaluation, which is two products with the Gram matrix; ours is one.
     """
     from scipy.optimize import minimize
 

@@ -323,7 +323,8 @@ def test_one_short_descent_is_as_good_as_the_published_one(workload):
     theirs = np.median([published_descent(gram, n, default_rows(n), seed, told=told) for seed in range(5)])
     assert quick.loss <= theirs * 1.0005
     assert len(steps) <= 1.25 * laplace.HASTE
-    assert len(steps) <= 3 * len(told) / 5  # of the issue: the same error in at most three times the time
+    # Of the issue: the same error in at most three times the time, in products with the Gram matrix.
+    assert len(steps) <= 3 * 2 * len(told) / 5
 
 
 @pytest.mark.parametrize("workload", [Prefix(64), AllRange(64), AllRange(100), WidthRange(96, 12)], ids=repr)
