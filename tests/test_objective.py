@@ -233,6 +233,26 @@ def test_counts_of_one_marginal_have_one_law():
     assert answers.expected(LAPLACE, scale, 0.95).half_width == pytest.approx(every.max(), rel=1e-6)
 
 
+def test_counts_beside_attributes_that_are_measured_in_order_have_one_law():
+    """Their weights, written out, are the same but for their places; so is what is told of how even these are."""
+    from dpnotebook.planner.answers import _alike, _peaks
+    from dpnotebook.strategy import Strategy
+    from dpnotebook.workload import Hierarchy, Identity, Marginals, Stack, marginals, prefix_marginals
+
+    sizes = (5, 2, 3)
+    asked = Stack(prefix_marginals(sizes, 1), marginals(sizes, 2))
+    weights = [((0,), 1), ((1, 2), 3), ((0, 1), 2), ((0, 2), 1)]
+    strategy = Strategy(asked, Marginals([Hierarchy(5, 2), Identity(2), Identity(3)], weights), "laplace", "mixed")
+    alike, every = _alike(strategy), strategy.answer_weights(np.arange(asked.shape[0]))
+    assert np.unique(alike).size == asked.shape[0] - (2 * 3 - 1)  # counts of the second attribute by the third
+    np.testing.assert_allclose(np.sort(np.abs(every)), np.sort(np.abs(every[alike])), atol=1e-12)
+    found = _peaks(strategy, 0.95)
+    even = (every**4).sum(axis=1) / (every**2).sum(axis=1) ** 2
+    assert (found < 1).any()
+    np.testing.assert_allclose(found[found < 1], even[found < 1], rtol=1e-9)
+    assert (found == found[alike]).all()
+
+
 def test_what_is_measured_with_order_has_a_law_for_each_answer(people):
     from dpnotebook.planner.answers import LinearAnswers
 

@@ -298,3 +298,25 @@ def test_the_code_on_a_plan_asks_the_same(people):
     again = eval(code, {"dpn": dpn, "people": people})
     assert again.question.key == query.question.key
     assert again.accuracy == query.accuracy
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_errors_that_leave_room_are_not_widened_until_nothing_is_missing(seed):
+    """A question of parts ended in a division by zero once: with wider targets all was known, and 0 was to be added."""
+    from types import SimpleNamespace
+
+    from dpnotebook.planner.joint_measurement import bound_precision
+    from dpnotebook.planner.options import _Widening
+
+    random = np.random.default_rng(seed)
+    targets = random.uniform(1, 10, 6)
+    known = targets * random.uniform(0.5, 1.1, 6)
+    known[0] = 1.05 * targets[0]
+    problem = SimpleNamespace(asked=SimpleNamespace(variances=known))
+    for times in (1.0, 1.0001, 4.0, random.uniform(1.2, 4, 6)):
+        widening = _Widening(problem)
+        widening.times = times
+        widening.leave_some(targets)
+        assert bound_precision(known, np.ones(6), targets * widening.times) > 0
+        assert (np.asarray(widening.times) <= times).all()
+        assert np.min(widening.times) >= 1

@@ -158,7 +158,15 @@ class MarginalAlgebra:
         return {}
 
     def _seen(self, axis: int) -> Array:
-        return np.asarray(self.operator.factors[axis].matvec(self.splits[axis].z))
+        known = self._known_seen.get(axis)
+        if known is None:
+            known = np.asarray(self.operator.factors[axis].matvec(self.splits[axis].z))
+            self._known_seen[axis] = known
+        return known
+
+    @cached_property
+    def _known_seen(self) -> dict[int, Array]:
+        return {}
 
     def _measured(self) -> Iterator[tuple[Subset, float, slice]]:
         first = 0
@@ -241,23 +249,21 @@ class MarginalAlgebra:
         if not np.isfinite(np.broadcast_to(self._term_variances(term), term.queries)[rows]).all():
             raise WorkloadError("the measurements do not determine every answer")
         out = np.zeros((rows.size, self.operator.shape[0]))
+        within: dict[int, Array] = {}  # what each measured level of an attribute counts for in its queries
+        for i, queries in wanted.items():
+            split = self.splits[i]
+            within[i] = split.operator.apply(split.spread(queries.T[None]))[0].T
         for measured, weight, columns in self._measured():
             require_memory(rows.size * (columns.stop - columns.start), "these weights")
-            for subset, _ in self._told(measured):
-                if not set(subset) <= set(term.axes):
-                    continue
+            members, loose = set(measured), {i for i in measured if self.splits[i].s > 0}
+            for subset, _ in _parts(term.axes):
+                if not (members.issuperset(subset) and loose.issuperset(members.difference(subset))):
+                    continue  # this measurement tells nothing of it
                 blocks = [np.full((rows.size, 1), float(term.weight) * weight / self.precisions[subset])]
                 for i in term.axes:
                     if i not in subset:
                         blocks[0] = blocks[0] * means[i][:, None]
-                for i in measured:
-                    split = self.splits[i]
-                    if i in subset:
-                        rest = split.spread(wanted[i].T[None])
-                        blocks.append(split.operator.apply(rest)[0].T)
-                    else:
-                        seen = self._seen(i)
-                        blocks.append(np.broadcast_to(seen, (rows.size, seen.size)))
+                blocks += [within[i] if i in subset else self._seen(i)[None] for i in measured]
                 out[:, columns] += row_products(blocks)
         return out
 

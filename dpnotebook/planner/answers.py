@@ -250,19 +250,10 @@ class LinearAnswers:
 
     @cached_property
     def alike(self) -> NDArray[np.int64]:
-        """For each answer the first whose noise has the same law, shape (answers,).
-
-        The counts of one marginal are alike where marginals are measured: levels could change their places.
-        """
-        asked, measured = sparse_terms(self.strategy.workload), as_marginals(self.strategy.operator)
-        if asked is None or measured is None or asked[0] != measured.sizes:
+        """For each answer the first whose noise has the same law, shape (answers,)."""
+        if self.factors.size != self.strategy.workload.shape[0]:  # one number a marginal
             return np.arange(self.factors.size)
-        used = {axis for subset, _ in measured.weights for axis in subset}
-        factors = [measured.factors[axis] for axis in used] + [one for term in asked[1] for one in term.factors]
-        if not all(isinstance(factor, Identity) for factor in factors):
-            return np.arange(self.factors.size)
-        queries = [term.queries for term in asked[1]]
-        return np.repeat(np.cumsum([0, *queries[:-1]]), queries)
+        return _alike(self.strategy)
 
     def _widths(
         self, law: Law, scale: Fraction, confidence: float, std_errors: Floats, rows: tuple[int, ...] | None = None
@@ -282,6 +273,27 @@ class LinearAnswers:
         return _combined(self.strategy, rows, scale, confidence) * self.units[chosen]
 
 
+def _alike(strategy: Strategy) -> NDArray[np.int64]:
+    """Return for each answer the first whose noise has the same law, shape (answers,).
+
+    The counts of one marginal are alike where the levels of its attributes are measured alike: these could change their
+    places, whatever is measured along other attributes.
+    """
+    asked, measured = sparse_terms(strategy.workload), as_marginals(strategy.operator)
+    rows = np.arange(strategy.workload.shape[0])
+    if asked is None or measured is None or asked[0] != measured.sizes:
+        return rows
+    used = {axis for subset, _ in measured.weights for axis in subset}
+    even = [axis not in used or isinstance(factor, Identity) for axis, factor in enumerate(measured.factors)]
+    first = 0
+    for term in asked[1]:
+        pairs = zip(term.axes, term.factors, strict=True)
+        if all(even[axis] and isinstance(factor, Identity) for axis, factor in pairs):
+            rows[first : first + term.queries] = first
+        first += term.queries
+    return rows
+
+
 @lru_cache(maxsize=32)
 def _peaks(strategy: Strategy, confidence: float) -> Floats:
     """Return how far the weights of answers are from even, sum w^4 / (sum w^2)^2; 1 of those that nobody looked at.
@@ -292,11 +304,13 @@ def _peaks(strategy: Strategy, confidence: float) -> Floats:
     weighted = np.sqrt(np.asarray(strategy.error_factors(), dtype=np.float64))
     least, most = reach_of_sums(confidence, np.array([0.0, 1.0]))
     wide = [each * most >= each.max() * least for each in (weighted, weighted / np.abs(row_weights(strategy.workload)))]
-    rows, found = np.flatnonzero(np.logical_or(*wide)), np.ones(weighted.size)
+    found, alike = np.ones(weighted.size), _alike(strategy)
+    rows = np.unique(alike[np.logical_or(*wide)])
     if least < most and rows.size * strategy.operator.shape[0] <= POWERS_LIMIT:
         for some in np.array_split(rows, math.ceil(rows.size / CHUNK)):
             squares = strategy.answer_weights(some) ** 2
             found[some] = np.einsum("ij,ij->i", squares, squares) / squares.sum(axis=1) ** 2
+    found = found[alike]
     found.setflags(write=False)
     return found
 

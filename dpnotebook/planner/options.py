@@ -293,6 +293,12 @@ class _Widening:
         self._good: float | Floats = 1.0
         self._tries = 0
 
+    def leave_some(self, targets: Floats) -> None:
+        """Take back so much that what is known is not all that is asked for: then nothing would be left to measure."""
+        asked = self.problem.asked
+        while np.max(self.times) > 1 and marginal_measurement.is_known(asked, targets * self.times):
+            self.times = np.sqrt(self.times)
+
     def done(self, option: Option, used: float | Floats) -> bool:
         """Take a way into account; return whether no cheaper one is to be looked for.
 
@@ -355,6 +361,7 @@ def _within(problem: PlanningProblem, accuracy: Accuracy) -> Option:
             break
         if widening.best is None and (free := _known_within(problem, accuracy, targets, errors)) is not None:
             return free
+        widening.leave_some(targets)
         option = _beside(problem, accuracy, np.minimum(targets * widening.times, marginal_measurement.ENOUGH))
         scale = min([asked.least_scale, *(float(item.scale) for item in option.items)])
         reach = option.widths

@@ -42,6 +42,8 @@ QUICK_PARTS = 50  # where there is no time
 QUICK_CELLS, QUICK_PRODUCT_CELLS = 128, 64  # of an attribute whose residual is optimised where there is no time
 LARGEST_NORM = {"laplace": 2**46, "gaussian": 2**60}  # noise has fewer than 2^53 steps from epsilon = 0.01 on
 ANSWERS = 2**28  # noisy answers that fit in memory: 2 GiB
+MOMENT_CELLS = 256  # up to which the optimum for Gaussian noise is found in tenths of a second
+NEAREST = 1.00002  # times the bound: what rounding the optimum to integers costs, and no search gets below
 REACHED = 1 + 1e-9  # times the bound: nothing can be better
 OPTIMISED_CELLS = 4096  # of a workload over one attribute: minutes for Laplace noise
 
@@ -212,7 +214,8 @@ def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, repo
     simple = opt_product(workload, noise, choose=explicit_choice(noise, "quick", report), report=report)
     simple = _certified(simple, "quick", report)
     yield simple
-    if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
+    enough = NEAREST if law_of(noise).euclidean and workload.shape[1] <= MOMENT_CELLS else NEARLY
+    if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * enough:
         yield opt_0(workload, noise, restarts=restarts, report=report)
         queries, cells = workload.shape
         if not law_of(noise).euclidean and queries * FEW_QUERIES <= cells <= LOW_RANK_CELLS:

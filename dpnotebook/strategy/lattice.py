@@ -81,6 +81,14 @@ class Lattice:
         """Every set of attributes within one product's attributes: small ones first, then in order."""
         return self._indexed[0]
 
+    @cached_property
+    def flags(self) -> Flags:
+        """Which attributes are in each of `subsets`, shape (subsets, attributes)."""
+        flags = np.zeros((len(self.subsets), len(self.sizes)), dtype=bool)
+        row = np.repeat(np.arange(len(flags)), [len(subset) for subset in self.subsets])
+        flags[row, np.array([axis for subset in self.subsets for axis in subset], dtype=np.int64)] = True
+        return flags
+
     def losses(self, alpha: Array, beta: Array) -> Array:
         """Return L_S of every subset, shape (subsets,), for alpha and beta of every factor, shape (factors,)."""
         values = np.concatenate([self._values(group, alpha, beta).ravel() for group in self.groups])

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
@@ -222,14 +223,18 @@ def _measured(found: Lattice, axis: int, operator: Workload) -> Measured:
 
 def _problem(found: Lattice, measured: Sequence[Measured]) -> tuple[Problem, Array]:
     """Return the problem of subsets and shares, and the plain losses of what it needs."""
+    asked, losses = _asked(found, measured)
+    needed = found.flags[asked]
+    information = np.array([one.information for one in measured])
+    scaled = losses * np.where(needed, information, 1.0).prod(axis=1)
+    return Problem(needed, scaled, information), losses
+
+
+def _asked(found: Lattice, measured: Sequence[Measured]) -> tuple[NDArray[np.int64], Array]:
+    """Return which subsets are needed, as numbers, and their losses."""
     losses = found.losses(*_together(measured))
     asked = np.flatnonzero(losses > ASKED * losses.max())
-    needed = np.zeros((asked.size, len(found.sizes)), dtype=bool)
-    for row, i in enumerate(asked):
-        needed[row, list(found.subsets[i])] = True
-    information = np.array([one.information for one in measured])
-    scaled = losses[asked] * np.where(needed, information, 1.0).prod(axis=1)
-    return Problem(needed, scaled, information), losses[asked]
+    return asked, losses[asked]
 
 
 def _prices(
@@ -247,9 +252,7 @@ def _prices(
     p = covers @ told / scale
     through = covers @ (told * shares.subsets[:, axis]) / scale
     slopes = np.zeros(len(found.subsets))
-    index = {subset: i for i, subset in enumerate(found.subsets)}
-    place = [index[tuple(np.flatnonzero(row).tolist())] for row in problem.needed]
-    slopes[place] = 1 / p
+    slopes[_asked(found, measured)[0]] = 1 / p
     _, of_beta = found.sensitivities(*_together(measured), slopes)
     first = sum(len(kinds) for kinds in found.kinds[:axis])
     mine = slice(first, first + len(found.kinds[axis]))

@@ -28,6 +28,8 @@ WRITTEN = 2**24  # entries of queries of reordered cells, which others would mea
 # Tried already, or like COA another way to the same optimum.
 ALONG = 100_000  # levels of an attribute, up to which those of others that look at every branching are tried
 OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual", "coa")
+# These measure as many numbers as there are cells, or more: too many of them are left out, whatever their error.
+WHOLE = ("identity", "h2", "hb", "wavelet", "hierarchical", "toeplitz", "greedy_h")
 
 
 def select(
@@ -130,7 +132,7 @@ def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
         for candidate in candidates_of_this_package(workload, noise):
             if (candidate.optimized and not searched) or candidate.name in OWN:
                 continue
-            if candidate.name == "identity" and not countable:  # more cells than are measured, whatever its error
+            if candidate.name in WHOLE and not countable:
                 continue
             try:
                 found.append(made(candidate, workload, noise, report=report))

@@ -71,11 +71,11 @@ class Problem:
 
     def settle(self, subsets: Rows, shares: Array, steps: int = STEPS) -> SubsetShares:
         """Return the subsets with the best shares that are found from those given."""
-        covers = self.covers(subsets)
+        row, column = self.pairs(subsets)
         told = self.told(subsets)
         error = last = np.inf
         for _ in range(steps):
-            q = covers @ (told * shares**2)
+            q = np.bincount(row, weights=(told * shares**2)[column], minlength=len(self.needed))
             with np.errstate(divide="ignore"):  # nothing measured tells of some subset: the error is infinite
                 parts = self.losses / q
             error = float(shares.sum() ** 2 * parts.sum())
@@ -83,7 +83,8 @@ class Problem:
                 break
             last = error
             # E_b / u_b = c_b u_b (sum of L_S / q_S^2): a share of nothing stays one.
-            shares = shares * np.cbrt(told * shares * (covers.T @ (parts / q)))
+            carried = np.bincount(column, weights=(parts / q)[row], minlength=len(subsets))
+            shares = shares * np.cbrt(told * shares * carried)
             shares = shares / shares.sum()
         kept = shares > FORGOTTEN * shares.max()
         return SubsetShares(subsets[kept], shares[kept] / shares[kept].sum(), error)
@@ -94,32 +95,28 @@ class Problem:
 
     def exact(self, found: SubsetShares) -> float:
         """Return the error that these shares leave."""
-        q = self.covers(found.subsets) @ (self.told(found.subsets) * found.shares**2)
+        row, column = self.pairs(found.subsets)
+        each = self.told(found.subsets) * found.shares**2
+        q = np.bincount(row, weights=each[column], minlength=len(self.needed))
         return float(found.shares.sum() ** 2 * (self.losses / q).sum())
 
     def covers(self, subsets: Rows) -> Any:
         """Return which measured subset contains which needed one, sparse, shape (needed, subsets)."""
         from scipy.sparse import csc_array
 
-        rows = self._rows_within(subsets)
-        ends = np.cumsum([0, *map(len, rows)])
-        row = np.concatenate((*rows, np.zeros(0, dtype=np.int64)))
-        return csc_array((np.ones(row.size), row, ends), shape=(len(self.needed), len(subsets)))
+        row, column = self.pairs(subsets)
+        return csc_array((np.ones(row.size), (row, column)), shape=(len(self.needed), len(subsets)))
 
-    def _rows_within(self, subsets: Rows) -> list[Integers]:
-        """Return the places of the needed subsets within each: a search asks for the same again and again."""
-        keys: list[Any] = [tuple(words) for words in as_words(subsets).tolist()]
-        known = self._known if len(self.needed) <= KEPT else {}
-        new = [place for place, key in enumerate(keys) if key not in known]
-        if new:
-            column, row = pairs_within(subsets[new], self.needed)
-            ends = np.cumsum(np.bincount(column, minlength=len(new)))
-            known.update(zip((keys[place] for place in new), np.split(row, ends[:-1]), strict=True))
-        return [known[key] for key in keys]
+    def pairs(self, subsets: Rows) -> tuple[Integers, Integers]:
+        """Return which needed subset is within which measured one: the places of both, pair by pair, by the latter."""
+        if len(self.needed) > KEPT:
+            column, row = pairs_within(subsets, self.needed)
+            return row, column
+        return self._known.of(subsets)
 
     @cached_property
-    def _known(self) -> dict[Any, Integers]:
-        return {}
+    def _known(self) -> _Within:
+        return _Within(self.needed)
 
     def inside(self, subsets: Rows) -> Rows:
         """Return which needed subsets are within which of the given ones, shape (needed, subsets)."""
@@ -127,6 +124,35 @@ class Problem:
         for needed, outside in zip(as_words(self.needed).T, ~as_words(subsets).T, strict=True):
             inside &= (needed[:, None] & outside[None, :]) == 0
         return inside
+
+
+class _Within:
+    """Which needed subsets are within those that were asked about: a search asks for the same again and again."""
+
+    def __init__(self, needed: Rows) -> None:
+        self.needed = needed
+        self.numbers: dict[bytes, int] = {}
+        self.ends = np.zeros(1, dtype=np.int64)  # of what is within each, in one row
+        self.rows = np.zeros(0, dtype=np.int64)
+
+    def of(self, subsets: Rows) -> tuple[Integers, Integers]:
+        """Return `Problem.pairs`."""
+        words = as_words(subsets)
+        keys = words.view(f"S{8 * words.shape[1]}")[:, 0].tolist()
+        new = [place for place, key in enumerate(keys) if key not in self.numbers]
+        if new:
+            column, row = pairs_within(subsets[new], self.needed)
+            ends = np.cumsum(np.bincount(column, minlength=len(new)))
+            self.numbers.update(
+                zip((keys[place] for place in new), range(self.ends.size - 1, sys.maxsize), strict=False)
+            )
+            self.ends = np.concatenate((self.ends, self.ends[-1] + ends))
+            self.rows = np.concatenate((self.rows, row))
+        which = np.array([self.numbers[key] for key in keys], dtype=np.int64)
+        lengths = self.ends[which + 1] - self.ends[which]
+        column = np.repeat(np.arange(which.size), lengths)
+        before = np.cumsum(lengths) - lengths
+        return self.rows[(self.ends[which] - before)[column] + np.arange(column.size)], column
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,7 @@ KINDS = {
 
 SLOW = [(seed, cells) for cells, count in ((250, 56), (1000, 28), (3000, 14)) for seed in range(count)]
 TOTAL, WORST = 1.0005, 1.005
+FEW_CELLS, OF_FEW = 64, 1.00006  # of so few cells, the total is at most what rounding to integers costs above any
 
 
 @pytest.mark.one_in(8)
@@ -169,6 +170,7 @@ def test_no_strategy_over_many_cells_is_better(seed, cells):
 
 
 def never_worse(workload):
+    most = OF_FEW if workload.shape[1] <= FEW_CELLS else TOTAL
     for noise in ("laplace", "gaussian"):
         total, worst = select(workload, noise), select(workload, noise, objective="worst")
         assert worst.worst <= total.worst * (1 + 1e-9)
@@ -179,7 +181,7 @@ def never_worse(workload):
                 other = made(candidate, workload, noise)
             except WorkloadError:
                 continue
-            assert total.objective <= other.objective * TOTAL**2, candidate.name
+            assert total.objective <= other.objective * most**2, candidate.name
             assert worst.worst <= other.worst * WORST**2, candidate.name
 
 

@@ -1,18 +1,20 @@
 """Unions over forty attributes are planned in seconds: each pair of factors is worked out once, moves by thousands."""
 
+import importlib
 import itertools
 
 import numpy as np
 import pytest
 
 from dpnotebook.inference.inverse import once_a_pair, total_variance
-from dpnotebook.strategy import blocks, h2, select
+from dpnotebook.strategy import blocks, h2, select, subset_search
 from dpnotebook.strategy.lattice import lattice
 from dpnotebook.strategy.marginals import _measured, _problem
-from dpnotebook.strategy.subset_search import PROMISING, SubsetShares, _moves
+from dpnotebook.strategy.subset_search import PROMISING, Problem, SubsetShares, _moves
 from dpnotebook.workload import Hierarchy, Identity, Prefix, Stack, Total, marginals, prefix_marginals
 
 WIDE = (3, 2, 4) * 8
+chosen = importlib.import_module("dpnotebook.strategy.select")  # a function has the same name
 GAUSSIAN, LAPLACE = 189248.238, 33508058.63  # of the two searches as they were
 
 
@@ -86,3 +88,33 @@ def test_the_best_of_a_wide_union_is_what_it_was():
     workload = Stack(prefix_marginals(WIDE, 1), marginals(WIDE, 2))
     assert select(workload, "gaussian").objective <= GAUSSIAN * (1 + 1e-9)
     assert select(workload, "laplace").objective <= LAPLACE * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kept", [0, 2_000])
+def test_pairs_are_those_of_sets(monkeypatch, kept):
+    """By the definition, set by set, whether or not what was asked before is kept."""
+    monkeypatch.setattr(subset_search, "KEPT", kept)
+    rng = np.random.default_rng(1)
+    for d in (5, 70):  # in one word of bits, and in two
+        needed = np.unique(rng.random((40, d)) < 2 / d, axis=0)
+        problem = Problem(needed, np.ones(len(needed)), np.ones(d))
+        for _ in range(4):
+            measured = np.vstack((rng.random((30, d)) < 4 / d, needed[:5], needed[:1] & False))
+            row, column = problem.pairs(measured)
+            pairs = [
+                (i, j) for j, one in enumerate(measured) for i, other in enumerate(needed) if not (other & ~one).any()
+            ]
+            assert list(zip(row.tolist(), column.tolist(), strict=True)) == pairs
+            assert (problem.covers(measured).toarray() == problem.inside(measured)).all()
+
+
+def test_nobody_looks_at_trees_of_more_cells_than_are_measured(monkeypatch):
+    """Strategies of as many numbers as there are cells are not made for 10^10 cells, and are for a few."""
+    looked = []
+    monkeypatch.setattr(chosen, "made", lambda candidate, *rest, **more: looked.append(candidate.name))
+    chosen._competitors.__wrapped__(Stack(prefix_marginals((10,) * 10, 1), marginals((10,) * 10, 2)), "laplace")
+    assert "itself" in looked
+    assert not set(looked) & {"identity", "h2", "hb", "wavelet", "hierarchical", "greedy_h"}
+    looked.clear()
+    chosen._competitors.__wrapped__(Stack(prefix_marginals((10,) * 3, 1), marginals((10,) * 3, 2)), "laplace")
+    assert {"identity", "h2", "hb", "wavelet", "hierarchical", "greedy_h"} <= set(looked)
