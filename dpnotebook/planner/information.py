@@ -331,7 +331,7 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
 
 
 def times(combinations: Floats, values: Floats) -> Floats:
-    """Return combinations @ values; running totals and the like, each of which differs little from the one before, soon.
+    """Return combinations @ values, soon where each differs little from the one before, as running totals do.
 
     Parameters
     ----------
