@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpnotebook.dialect.attributes import identifier, literal
 from dpnotebook.domain import Categories, Domain
 from dpnotebook.engine.sealed import without_files
-from dpnotebook.sql.ownership.catalog import Relation
+from dpnotebook.sql.statement import Relation
 
 MOST_ROWS = 2_000  # of a public table, and
 MOST_LEVELS = 1_000  # of a key, that are compared
@@ -95,8 +95,9 @@ class _Statement:
         rows: Callable[[str], Any],
     ) -> None:
         self.tree, self.domain, self.relations, self.rows = tree, domain, relations, rows
-        source = (tree.args.get("from_") or tree.args.get("from")).this
+        source = next((found.this for part in ("from_", "from") if (found := tree.args.get(part)) is not None), None)
         _check(isinstance(source, exp.Table) and source.name == name and not source.alias_column_names)
+        assert source is not None
         self.own, self.columns = source.alias_or_name, relations[name].columns
         self.using: dict[str, str] = {}
         self.joined: dict[str, _Joined] = {}
@@ -118,6 +119,7 @@ class _Statement:
         else:
             on = join.args.get("on")
             _check(isinstance(on, exp.EQ) and isinstance(on.left, exp.Column) and isinstance(on.right, exp.Column))
+            assert on is not None
             sides = {
                 one.table or (self.own if one.name not in columns else table.alias_or_name): one.name
                 for one in (on.left, on.right)
