@@ -238,16 +238,17 @@ class Statements:
         public = any(select.public for select in statement.selects)
         if not public or len(statement.tables) != 1 or statement.table not in tables:
             return None
-        surface = read_surface(statement.text, parameters)
-        domain, rows = tables[statement.table].domain, self.relations.workspace.frame
-        text = without_public_joins(surface.tree, statement.table, domain, self.relations.known, rows)
-        if text is None:
-            return None
+        surface, domain = read_surface(statement.text, parameters), tables[statement.table].domain
         try:
+            text = without_public_joins(
+                surface.tree, statement.table, domain, self.relations.known, self.relations.few_rows
+            )
+            if text is None:
+                return None
             check_whole(surface)
             found = analyse(text, self.relations.known, {}, self._wanted(None), None)
             question = linear_question(found, tables, {})
-        except SQLError:
+        except DPError:  # it is said where the statement is measured by itself
             return None
         return None if question is None else ask(question, statement=found)
 

@@ -135,3 +135,13 @@ def test_another_public_table_of_the_name_has_other_answers(people, session):
     rest = session.sql(SAME[0].replace("'yes'", "'no'"), epsilon=1.0).run().frame["n"][0]
     assert rest == pytest.approx(float(by_database(SAME[1], people)["n"][0]))
     assert before < rest
+
+
+def test_public_tables_of_many_rows_are_not_read(session, monkeypatch):
+    session.register(pd.DataFrame({"city": [f"{n}" for n in range(2_001)], "north": "yes"}), "regions", public=True)
+
+    def read(*_):
+        raise AssertionError("it was read to plan")
+
+    monkeypatch.setattr(type(session._statements.relations.workspace), "frame", read)
+    assert not isinstance(session.sql(SAME[0], epsilon=1.0).question, Question)
