@@ -7,8 +7,9 @@ same without it: with `city IN (...)` and `CASE WHEN city IN (...) THEN ... END`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,23 @@ class _Joined:
 
     key: str
     levels: tuple[Any, ...]
-    columns: Mapping[str, str]  # and their kinds
-    query: str  # SQL of the levels of the key, in order, with what the table says of each
+    names: Collection[str]  # of its columns
     left: bool
+    read: Callable[[bool], tuple[dict[str, str], str]]  # its rows, when all else is seen to be of the form
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, str], str]:
+        return self.read(self.left)
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Columns whose values are compared as they are written, and their kinds."""
+        return self._read[0]
+
+    @property
+    def query(self) -> str:
+        """SQL of the levels of the key, in order, with what the table says of each."""
+        return self._read[1]
 
     def column(self, name: str) -> list[tuple[Any, Any]]:
         """Return levels that are met, and what the table says of each; None for nothing."""
@@ -133,16 +148,21 @@ class _Statement:
         levels = tuple(_plain(value) for value in attribute.levels)
         # A row with some other value may meet a row of the public table; one without a value meets none.
         _check(len(levels) <= MOST_LEVELS and attribute.size == len(levels) + attribute.nullable)
-        frame = self.rows(table.name)
-        _check(frame is not None and not frame[other].dropna().duplicated().any())
-        kinds = {column: _kind(frame[column], kind) for column, kind in columns.items()}
-        told = {column: kind for column, kind in kinds.items() if kind in KINDS}
-        side = "LEFT JOIN" if side == "LEFT" else "JOIN"
-        query = (
-            f"FROM (VALUES {', '.join(f'({i}, {literal(v)})' for i, v in enumerate(levels))}) AS l(i, k) {side} "
-            f"({_values(frame, told)}) AS r ON l.k = r.{identifier(other)}"
+        return _Joined(
+            key, levels, columns, join.side.upper() == "LEFT", partial(self._query, table.name, other, levels)
         )
-        return _Joined(key, levels, told, query, side == "LEFT JOIN")
+
+    def _query(self, name: str, other: str, levels: tuple[Any, ...], left: bool) -> tuple[dict[str, str], str]:
+        """Return the kinds of the columns of a public table, and SQL of what it says of each level of the key."""
+        frame = self.rows(name)
+        _check(frame is not None and not frame[other].dropna().duplicated().any())
+        kinds = {column: _kind(frame[column], kind) for column, kind in self.relations[name].columns.items()}
+        told = {column: kind for column, kind in kinds.items() if kind in KINDS}
+        listed = ", ".join(f"({place}, {literal(level)})" for place, level in enumerate(levels))
+        return told, (
+            f"FROM (VALUES {listed}) AS l(i, k) {'LEFT JOIN' if left else 'JOIN'} ({_values(frame, told)}) AS r "
+            f"ON l.k = r.{identifier(other)}"
+        )
 
     def written(self) -> str:
         """Return the statement without its joins."""
@@ -174,7 +194,7 @@ class _Statement:
             return self.joined.get(column.table)
         if name in self.using:
             return None
-        of = [joined for joined in self.joined.values() if name in joined.columns]
+        of = [joined for joined in self.joined.values() if name in joined.names]
         _check(len(of) + (name in self.columns) == 1)
         return of[0] if of else None
 
