@@ -164,3 +164,61 @@ def test_an_interrupted_purchase_is_completed_for_what_was_paid(kernel, monkeypa
     assert offer.buy(error=60).paid == 0
     assert later.spent.epsilon == pytest.approx(price)
     assert later.table("people").count(where="age > 3 and age < 20", error=60).plan.free
+
+
+def until_it_buys(session):
+    """Ask ranges until the plan of one buys a strategy; return that query, which was not run, and its condition."""
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        low, high = sorted(rng.integers(0, 40, 2).tolist())
+        where = f"age >= {low} and age <= {high}"
+        query = session.table("people").count(where=where, error=100)
+        if query.plan.bought:
+            return query, where
+        query.run()
+    raise AssertionError("nothing was bought")
+
+
+def test_a_strategy_that_two_kernels_would_buy_at_once_is_paid_once(kernel, monkeypatch):
+    session, _ = kernel()
+    other, _ = kernel()
+    query, where = until_it_buys(session)
+    twin = other.table("people").count(where=where, error=100)
+    assert twin.plan.bought  # both have announced it
+    price, before, asked = query.plan.cost.units, session.ledger.spent, len(session.history())
+    engine = type(session.table("people").engine)
+    count, found = engine.totals, []
+
+    def meanwhile(self, *asked, **named):
+        monkeypatch.setattr(engine, "totals", count)
+        found.append(twin.run())  # the first has charged, and nothing is recorded yet
+        return count(self, *asked, **named)
+
+    monkeypatch.setattr(engine, "totals", meanwhile)
+    found.append(query.run())
+    assert session.ledger.spent - before == price > 0
+    assert len(session.history()) == asked + 1
+    pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
+
+
+def test_a_strategy_whose_purchase_was_interrupted_is_not_bought_again(kernel, monkeypatch):
+    session, _ = kernel()
+    query, where = until_it_buys(session)
+    price, before = query.plan.cost.units, session.ledger.spent
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(session.table("people").engine), "totals", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            query.run()
+    session.close()
+    later, _ = kernel()
+    release = later.table("people").count(where=where, error=100).run()
+    assert release.paid == 0
+    assert later.ledger.spent - before == price
+    after = later.table("people").count(where="age >= 7 and age <= 11", error=100).plan
+    assert not after.bought
+    assert after.cost.units < price
+    assert later.audit().ok

@@ -480,6 +480,24 @@ class History:
         block = self._whole(summand, names)
         return self._for(part, summand, names, Telling(())) if block is None else block
 
+    def anew(self, block: LeastSquaresState, summand: Summand) -> LeastSquaresState:
+        """Return the same least squares, made of all that was recorded at once: to the last bit a function of that.
+
+        A block that is kept was added to release by release, since the session was opened or the block was looked for,
+        and its last digits say when. What a descent makes of them differs in the fifth.
+
+        Parameters
+        ----------
+        block
+            Least squares over all that was measured of its attributes, or what was made for one question.
+        summand
+            What each row adds.
+        """
+        if block.partial:  # made at once as it is
+            return block
+        found = LeastSquaresState(block.domain, block.names, sums=block.sums)
+        return found if taken(found, self._known(summand).changed(0)) else block
+
     def closed_form(self, summand: Summand, also: Sequence[Item] = ()) -> ClosedForm:
         """Return what was measured as independent sources, of any size.
 

@@ -30,6 +30,7 @@ SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
 REFINED = RESIDUAL / 100  # residual above which there is something to take back
 THIN = 1 / 16  # of the atoms: queries of fewer are multiplied by what they count alone, which takes less than BLAS does
+MANY_ROWS = 200  # from which on it is looked whether each differs little from the one before
 SHORT = 32  # rows of few atoms whose products are added at once
 AT_ONCE = 128  # rows that are worked on at once, so that there is never one more matrix of all
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
@@ -264,14 +265,14 @@ class Solved:
         """
         if combinations is None:
             return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= within)
-        left = np.abs(combinations @ self.residuals).max(axis=1, initial=0.0)
+        left = np.abs(times(combinations, self.residuals)).max(axis=1, initial=0.0)
         return np.asarray(left <= within * np.abs(combinations).max(axis=1, initial=0.0))
 
     def variances(self, combinations: Floats | None = None) -> Floats:
         """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""
         if combinations is None:
             return np.where(self.determined(), np.diagonal(self.covariance), np.inf)
-        found = np.einsum("ij,ij->i", combinations @ self.covariance, combinations)
+        found = np.einsum("ij,ij->i", times(combinations, self.covariance), combinations)
         return np.where(self.determined(combinations), found, np.inf)
 
 
@@ -327,6 +328,25 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
     probes, seen = information.probes
     left = _summed(probes, bins, count) - z @ seen
     return Solved(z, _summed(z.T, bins, count), left * SCREENED)
+
+
+def times(combinations: Floats, values: Floats) -> Floats:
+    """Return combinations @ values, soon where each differs little from the one before, as running totals do.
+
+    Parameters
+    ----------
+    combinations, values
+        Shapes (m, n) and (n, columns).
+    """
+    from scipy.sparse import csr_array
+
+    if combinations.shape[0] < MANY_ROWS:
+        return np.asarray(combinations @ values)
+    steps = np.diff(combinations, axis=0, prepend=0.0)
+    if np.count_nonzero(steps) > THIN * steps.size:
+        return np.asarray(combinations @ values)
+    found = np.asarray(csr_array(steps) @ values)
+    return np.cumsum(found, axis=0, out=found)
 
 
 def sums_between(values: Floats, bins: Indices, count: int) -> Floats:

@@ -99,7 +99,7 @@ class Together:
         return along, np.where(outside > OUTSIDE * size, outside, 0.0)
 
 
-def together(covariance: Floats, residual: Floats | None = None) -> Together:
+def together(covariance: Floats, residual: Floats | None = None, size: float = 1.0) -> Together:
     """Return what is known about n numbers.
 
     Parameters
@@ -110,6 +110,8 @@ def together(covariance: Floats, residual: Floats | None = None) -> Together:
     residual
         What the estimates leave of each number: q - X G q, shape (n, unknowns). A combination is determined where its
         residual vanishes. None where all numbers are determined.
+    size
+        The largest entry of the queries that the numbers are: what rounding leaves of a residual is in proportion.
 
     Source: Gauss-Markov; the information about a subset of the unknowns is a Schur complement.
     """
@@ -118,9 +120,9 @@ def together(covariance: Floats, residual: Floats | None = None) -> Together:
     if residual is not None and n:
         gram = residual @ residual.T
         largest = float(np.diagonal(gram).max())
-        if largest > DETERMINED:
+        if largest > DETERMINED * size**2:
             values, vectors = np.linalg.eigh(gram)
-            directions = vectors[:, values <= DETERMINED * n * max(largest, 1.0)]
+            directions = vectors[:, values <= DETERMINED * n * max(largest, size**2)]
     inside = directions.T @ covariance @ directions
     values, vectors = np.linalg.eigh((inside + inside.T) / 2)
     # A variance that rounding has made nothing, or less, is taken for the least that rounding allows.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
-from dpnotebook.planner.information import LOST, Information, Solved, screened, solve
+from dpnotebook.planner.information import LOST, Information, Solved, screened, solve, times
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
@@ -217,7 +217,7 @@ class LeastSquaresState:
             self.information.refactor()
             solved = self._solved(queries, exact=exact)
             variances = np.where(whole, solved.variances(columns), np.inf)
-        coefficients = solved.coefficients if columns is None else columns @ solved.coefficients
+        coefficients = solved.coefficients if columns is None else times(columns, solved.coefficients)
         return coefficients @ self.information.vector, variances, coefficients
 
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:

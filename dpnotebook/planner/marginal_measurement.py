@@ -544,11 +544,11 @@ def strategy_beside(
     measured = asked.block.queries(
         ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(0))
     )
-    known = None if measured is None else known_of(asked.block, measured)
-    if known is None:
+    if measured is None or (known := known_of(asked.block, measured)) is None:
         return None
     weights = strategy.answer_weights(np.arange(asked.queries.count)) * (answers.units / answers.step)[:, None]
-    precision = joint_information(*known).least(np.broadcast_to(target, asked.queries.count), weights)
+    entry = float(np.abs(measured.columns).max(initial=1.0))
+    precision = joint_information(*known, entry).least(np.broadcast_to(target, asked.queries.count), weights)
     if precision <= 0:
         return None
     planned = more_precise(measurement, precision, pricing, strategy)

@@ -42,6 +42,7 @@ MOST_WIDENED = 3  # proposals with more noise than bounds allow, that are looked
 WELL_USED = 0.99  # of the error that is allowed, from which on wider noise is not looked for
 AIMED = 0.9985  # of it, by what is proposed next
 LEAST_USED = 0.3  # of it that is given back at once
+DIGITS = 9  # decimals of how many times that is proposed: those after them are of rounding
 NEARLY = 4.0  # times the variance that is needed, up to which the exact law of the noise is looked at
 
 
@@ -329,7 +330,7 @@ class _Widening:
         # What is a little too wide is taken back by as much; what is more so, half of the way.
         least = LEAST_USED if fits else 1.0
         there = self.times * (AIMED / np.maximum(used, least)) ** 2
-        self.times = there if fits else np.maximum(there, np.sqrt(self._good * self.times))
+        self.times = np.round(there if fits else np.maximum(there, np.sqrt(self._good * self.times)), DIGITS)
         return False
 
 

@@ -21,6 +21,8 @@ from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy
 from dpnotebook.strategy import Strategy
 
+BITS = 32  # of the scale of a refinement: what rounding did to the precision that is missing is beyond them
+LAST_DIGITS = 1 + 2**-46  # of a float
 FIGURES = 4  # of a price in units: a person reads it, and it is rounded up by a thousandth at most
 
 
@@ -114,12 +116,18 @@ def more_precise(
     law = accountant.law
     item = history.latest(measurement) if law.refines else None
     if item is not None:
-        scale = scale_of_variance(law, 1 / (1 / item.variance + precision))
+        scale = _rounded_down(scale_of_variance(law, 1 / (1 / item.variance + precision)))
         if scale < item.scale:
             return Planned(measurement, scale, law.grid_bits(scale), strategy, item.key, item.scale)
     units = least_units(measurement, scale_of_variance(law, 1 / precision), table, accountant)
     scale = scale_for_units(measurement, units, table, accountant)
     return Planned(measurement, scale, law.grid_bits(scale), strategy)
+
+
+def _rounded_down(scale: Fraction) -> Fraction:
+    """Return the next lower scale of so many bits, or itself where it has no more but for the last digits of floats."""
+    mantissa, exponent = math.frexp(scale)
+    return Fraction(math.floor(mantissa * 2**BITS * LAST_DIGITS)) * Fraction(2) ** (exponent - BITS)
 
 
 def as_precise_as(planned: Planned, pricing: Pricing) -> Planned | None:

@@ -70,6 +70,7 @@ def ranges_to_buy(
     asked = [*_asked(pricing.history.recent, name, pricing), (start, end, target)]
     if len(asked) < LEAST_ASKED:  # others of the kind were no ranges, or had no variance to be reached
         return None
+    block = pricing.history.anew(block, measurement.summand)  # a strategy for ranges is sensitive to the last digit
     starts, ends, variances = np.array(asked).T
     labels = block.atoms.labels
     cuts = np.flatnonzero(np.diff(labels)) + 1

@@ -30,6 +30,7 @@ CLOSE = 2e-2  # of the price of the range, up to which the least rise is sought
 SHARES = 10  # halvings of the share of its units that every piece gives up
 PRIOR = 1e8  # variance of what is unknown, relative to the one asked for
 ROUNDING = 1 + 1e-6  # by which a variance may pass the one asked for
+EQUAL = 1e-6  # of the variance asked for: of ways as long up to that the first is taken, whatever rounding did to them
 
 Integers = NDArray[np.int64]
 
@@ -140,9 +141,12 @@ class _Problem:
         self.lengths = np.asarray(lengths, dtype=float)
         self.maximum, self.asked, self.variance = maximum, asked, variance
         self.law, self.per_unit = law, per_unit
-        self.corners = line.diffuse(PRIOR * variance)
-        diagonal = np.diagonal(self.corners)
-        self.known = np.maximum(diagonal[:, None] + diagonal - 2 * self.corners, 0.0)
+        self.corners, self.prior = line.corners, PRIOR * variance
+        self.same = (line.groups[:, None] == line.groups).astype(float)
+        known = line.variances()
+        self.known = np.where(np.isfinite(known), known, 2 * self.prior)
+        step = EQUAL * variance
+        self.rounded = np.round(self.known / step) * step
         k = self.spend.size
         inside = np.triu(np.ones((k, k), dtype=bool))
         dearest = np.maximum.accumulate(np.where(inside, self.spend, 0), axis=1)
@@ -196,12 +200,12 @@ class _Problem:
         start, end = self.asked
         seen = set()
         with np.errstate(divide="ignore"):
-            together = 1 / (1 / noisy + 1 / self.known)
+            together = 1 / (1 / noisy + 1 / self.rounded)
         together[~np.isfinite(noisy)] = np.inf
         for lengths in (noisy, together):
             from_start, before = _shortest(lengths, start)
             from_end, after = _shortest(lengths, end)
-            a, b = divmod(int(np.argmin(from_start[:, None] + self.known + from_end)), len(noisy))
+            a, b = divmod(int(np.argmin(from_start[:, None] + self.rounded + from_end)), len(noisy))
             path = [*_steps(before, start, a), *_steps(after, end, b)]
             key = tuple(sorted(path))
             if path and key not in seen:
@@ -224,8 +228,8 @@ class _Problem:
     def _variance(self, pieces: list[Piece]) -> float:
         starts = np.array([self.asked[0], *(piece.start for piece in pieces)])
         ends = np.array([self.asked[1], *(piece.end for piece in pieces)])
-        joint = self.corners[np.ix_(ends, ends)] + self.corners[np.ix_(starts, starts)]
-        joint -= self.corners[np.ix_(ends, starts)] + self.corners[np.ix_(starts, ends)]
+        # Where nothing is unknown the prior is left out to the last bit: no digits go with it.
+        joint = _between(self.corners, starts, ends) + self.prior * _between(self.same, starts, ends)
         for row, piece in enumerate(pieces, 1):  # one by one: the prior and small noise must not meet in one inverse
             joint = joint - np.outer(joint[row] / (joint[row, row] + piece.variance), joint[row])
         return float(joint[0, 0])
@@ -243,6 +247,12 @@ class _Problem:
             else:
                 low = share
         return best
+
+
+def _between(corners: Floats, starts: Integers, ends: Integers) -> Floats:
+    """Return the covariances of runs, from those of the counts before each cut point; shape (runs, runs)."""
+    found = corners[np.ix_(ends, ends)] + corners[np.ix_(starts, starts)]
+    return np.asarray(found - corners[np.ix_(ends, starts)] - corners[np.ix_(starts, ends)])
 
 
 def _shortest(lengths: Floats, node: int) -> tuple[Floats, Integers]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dpnotebook.dialect.attributes import identifier
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import named
 from dpnotebook.engine.workspace import Workspace
@@ -16,6 +17,9 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Relations:
@@ -111,6 +115,13 @@ class Relations:
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
         )
+
+    def few_rows(self, name: str) -> pd.DataFrame | None:
+        """Return a public table of few rows, for planning; None of more, which are not read."""
+        from dpnotebook.sql.linear.public_joins import MOST_ROWS
+
+        counted = self.workspace.run(f"SELECT COUNT(*) AS n FROM {identifier(name)}", [name])
+        return self.workspace.frame(name) if int(counted["n"][0]) <= MOST_ROWS else None
 
     def check_readable(self, statement: Statement) -> None:
         """Raise FrameChanged or EngineError if its tables cannot be read any more, or its queries cannot run."""

@@ -188,6 +188,13 @@ class Statements:
         question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
         ask = partial(Query, session, accuracy=accuracy, fresh=fresh, route=route)
         planned = None if question is None else ask(question, statement=statement)
+        if planned is None and contribution != "l2" and bounded:
+            known = self._without_public_joins(statement, tables, parameters, ask)
+            hidden = not self.ledger.threshold_delta and any(
+                key.levels is None for select in statement.selects for key in select.keys
+            )
+            if known is not None and (hidden or _is_free(known)):
+                return known
         if planned is not None:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
@@ -214,6 +221,36 @@ class Statements:
         statement = replace(statement, options={name: said for name, said in given.items() if said is not None})
         by_itself = ask(self._of_parts(statement, tables, parameters))
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
+
+    def _without_public_joins(
+        self,
+        statement: Statement,
+        tables: Mapping[str, TableSchema],
+        parameters: Mapping[str, Any],
+        ask: Callable[..., Query],
+    ) -> Query | None:
+        """Return the question that a statement asks whose public tables say only what follows from declared levels."""
+        from dpnotebook.sql.analysis.analyse import analyse
+        from dpnotebook.sql.linear.public_joins import without_public_joins
+        from dpnotebook.sql.linear.questions import check_whole, linear_question
+        from dpnotebook.sql.parse.statement_parser import read_surface
+
+        public = any(select.public for select in statement.selects)
+        if not public or len(statement.tables) != 1 or statement.table not in tables:
+            return None
+        surface, domain = read_surface(statement.text, parameters), tables[statement.table].domain
+        try:
+            text = without_public_joins(
+                surface.tree, statement.table, domain, self.relations.known, self.relations.few_rows
+            )
+            if text is None:
+                return None
+            check_whole(surface)
+            found = analyse(text, self.relations.known, {}, self._wanted(None), None)
+            question = linear_question(found, tables, {})
+        except DPError:  # it is said where the statement is measured by itself
+            return None
+        return None if question is None else ask(question, statement=found)
 
     def _with_suited_norms(
         self,

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from dpnotebook.planner.information import FEW, Information, generalised_inverse, screened, solve
+from dpnotebook.planner.information import FEW, Information, generalised_inverse, screened, solve, times
+from dpnotebook.planner.product_terms import unique_columns
+from dpnotebook.workload import Prefix
 
 
 def by_pseudo_inverse(rows, variances, query):
@@ -170,3 +172,20 @@ def test_a_generalised_inverse_of_a_singular_matrix():
     inverse, rank = generalised_inverse(matrix)
     assert rank == np.linalg.matrix_rank(rows)
     assert matrix @ inverse @ matrix == pytest.approx(matrix, abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [3, 400])
+@pytest.mark.parametrize("kind", ["prefix", "windows", "any"])
+def test_running_totals_are_added_up_as_the_product_is(count, kind):
+    rng = np.random.default_rng(5)
+    place = np.arange(count)
+    rows = {
+        "prefix": np.tril(np.ones((count, count))),
+        "windows": ((place >= place[:, None]) & (place < place[:, None] + 7)).astype(float),
+        "any": rng.normal(size=(count, count)),
+    }[kind]
+    values = rng.normal(size=(count, 30))
+    np.testing.assert_allclose(times(rows, values), rows @ values, rtol=0, atol=1e-11)
+    operator = Prefix(count)
+    columns, which = unique_columns(operator, count**2)
+    assert np.array_equal(columns[:, which], operator.dense())

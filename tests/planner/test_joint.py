@@ -197,3 +197,24 @@ def test_five_hundred_numbers_take_a_moment():
     # Threads of BLAS that wait for one another take processor time, the more the busier the machine is.
     with threadpool_limits(1):
         assert cost(lambda: joint_precision(covariance, np.full(500, 0.5))) < 100  # loops of some 5 ms
+
+
+@pytest.mark.parametrize("total", [True, False])
+def test_what_rounding_leaves_of_large_integers_is_nothing(total):
+    """Rows of strategies have entries of up to 2^14, of which it must not depend on last digits what is determined."""
+    rng = np.random.default_rng(4)
+    cells, size = 12, 2**14
+    information = history(rng, cells, 30)
+    if not total:  # differences alone are known
+        centred = np.eye(cells) - 1 / cells
+        information = centred @ information @ centred
+    rows = np.vstack([np.diag(rng.integers(size // 2, size, cells)), rng.integers(0, size, (3, cells))]).astype(float)
+    covariance, residuals = known(information, rows)
+    noisy = residuals + size * 1e-10 * rng.normal(size=residuals.shape)
+    asked = np.linalg.lstsq(rows.T, np.tril(np.ones((cells, cells))).T, rcond=None)[0].T
+    prefixes = asked @ rows
+    # Of prefixes alone much is known already: targets below that need measurements.
+    variances = variances_after(information, rows, 1e-9, prefixes)
+    found = [together(covariance, one, size).least(variances, asked) for one in (residuals, noisy)]
+    np.testing.assert_allclose(found, 1e-9, rtol=1e-3)
+    assert found[1] == pytest.approx(found[0], rel=1e-6)

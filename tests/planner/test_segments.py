@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from run_states import line_of_covariance
 
+from dpnotebook.planner.run_state import RunState
 from dpnotebook.planner.spare_segments import CLOSE, spare_pieces
 from dpnotebook.privacy.accountant import UNITS
 
@@ -185,3 +186,28 @@ def test_what_is_known_is_free():
     found = spare_pieces(line, np.ones(3), [5, 5, 5], 5, (0, 3), 3.0, "laplace")
     assert (found.rise, found.pieces) == (0, ())
     assert found.variance == pytest.approx(3)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_of_equal_ways_rounding_does_not_choose(noise):
+    """What is known has other last digits in each kernel; of cells that are alike many ways are equally good."""
+    rng = np.random.default_rng(8)
+    measured = 0
+    for _ in range(60):
+        k = 8
+        covariance = np.diag(rng.choice([20.0, 40.0, 400.0], k))
+        spend = rng.choice([0, int(_price(90, noise))], k)
+        start, end = (int(place) for place in np.sort(rng.choice(k + 1, 2, replace=False)))
+        where = np.ones(k), spend, int(_price(80, noise)), (start, end), 70.0, noise
+        line = line_of_covariance(covariance)
+        plain = spare_pieces(line, *where)
+        measured += bool(plain.pieces)
+        for _ in range(3):
+            # Counts before each cut point, of which only differences are known, and their last digits.
+            own = rng.normal(size=k + 1)
+            noisy = line.corners * (1 + 1e-14 * rng.normal(size=(k + 1, k + 1))) + own + own[:, None]
+            other = spare_pieces(RunState((noisy + noisy.T) / 2, line.groups), *where)
+            assert [(one.start, one.end) for one in other.pieces] == [(one.start, one.end) for one in plain.pieces]
+            units = [[one.units for one in found.pieces] for found in (other, plain)]
+            np.testing.assert_allclose(*units, rtol=1e-9)
+    assert measured > 20

@@ -36,7 +36,7 @@ from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.marking import CONDITIONS
 from dpnotebook.sql.parse.spellings import says_all
-from dpnotebook.sql.parse.statement_parser import read_surface
+from dpnotebook.sql.parse.statement_parser import Surface, read_surface
 from dpnotebook.sql.statement import Statement
 
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
@@ -94,10 +94,23 @@ def linear_question(
     spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
     if spans and any(key.levels is None for key in statement.selects[0].keys):
         return None  # what a name means that is both an alias and a column was decided when the statement was read
-    rewritten = question.written is not None or any(token.text.upper() in REWRITTEN for token in surface.tokens)
+    check_whole(surface, rewritten=question.written is not None)
+    return question
+
+
+def check_whole(surface: Surface, *, rewritten: bool = False) -> None:
+    """Raise SQLError where a word of a statement is not in its tree; nothing is told of words that are read as others.
+
+    Parameters
+    ----------
+    surface
+        The statement.
+    rewritten
+        Whether some of it was.
+    """
+    rewritten = rewritten or any(token.text.upper() in REWRITTEN for token in surface.tokens)
     if not (rewritten or says_all(surface.tokens)):
         check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
-    return question
 
 
 def new_names(statement: Statement) -> dict[str, str]:
