@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit, surely_between
+from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -27,11 +28,9 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
-    Answer,
     is_spike,
     located,
     range_edges,
-    reach,
     spanned,
     trimmed,
     wider,

@@ -14,8 +14,8 @@ from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql import profile, value_histogram
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, magnitude_edges
+from dpnotebook.sql.aggregates.bounds_choice import reach
 from dpnotebook.sql.aggregates.budget_split import cost_of, of_range, shares, whole_of, with_rest
-from dpnotebook.sql.aggregates.value_range import reach
 
 ROWS = 5_000
 COLUMNS = {
