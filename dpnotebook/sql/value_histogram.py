@@ -190,14 +190,14 @@ def measured_values(
         return ValueHistogram(None), spent
     units = _units_between(magnitudes, bounds)
     least, most = surely_between(magnitudes, first, accountant.noise) or bounds
-    each = costs.of_others(units)
-    scale = histogram_scale(accountant, each)
+    locating, each = costs.of_locating(units, accountant.law), costs.of_others(units)
+    scale = histogram_scale(accountant, locating)
     spread = math.sqrt(accountant.law.variance(scale))
     between, whole, told = wider(bounds), with_tails(bounds), bounds
     surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
         found = located(noisy(FINE, between, scale) / parts, spread, between, units, ratio)
-        spent += each
+        spent += locating
         sure = surely if found is not None and is_spike(found[0], between, (least, most)) else None
         if found is None or sure is not None:
             break
@@ -208,8 +208,8 @@ def measured_values(
     edges = range_edges(bounds, whole)
     if tried == 1:
         each += min(each, costs.spare)
-        scale = histogram_scale(accountant, each)
-        spread = math.sqrt(accountant.law.variance(scale))
+    scale = histogram_scale(accountant, each)
+    spread = math.sqrt(accountant.law.variance(scale))
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
