@@ -57,7 +57,7 @@ def noise_between(low: Floats, high: Floats, mean: float, of: Answer) -> Floats:
     if of == "sums":
         return far
     place = ((mean - (low + high) / 2) / ((high - low) / 2)).clip(-1.0, 1.0)
-    return far * np.sqrt(3 + 10 * place**2 + 3 * place**4 if of == "squares" else 2 + 2 * place**2)
+    return np.asarray(far * np.sqrt(3 + 10 * place**2 + 3 * place**4 if of == "squares" else 2 + 2 * place**2))
 
 
 def bias(counts: Floats, edges: Floats, low: Floats, high: Floats, *, squares: bool) -> Floats:
