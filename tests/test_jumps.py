@@ -8,7 +8,7 @@ import pytest
 from dpnotebook.session.jumps import ends_of_parts
 from dpnotebook.session.redraws import Drawn, intervals
 
-RUNS, DRAWS = 2_000, 1_000
+RUNS, DRAWS = 1_200, 1_000
 SURE = 0.95 - 5.5 * math.sqrt(0.95 * 0.05 / RUNS)
 
 
@@ -27,7 +27,7 @@ def running_totals(gap, random, third=None):
     return total(noisy), total(redrawn), float(total(sizes))
 
 
-@pytest.mark.parametrize("gap", [-2.0, -0.7, -0.1, 0.1, 0.7, 2.0, 4.0])
+@pytest.mark.parametrize("gap", [-2.0, -0.1, 0.1, 0.7, 4.0])
 def test_a_running_total_is_covered_however_near_groups_are(gap):
     """Quantiles of all redraws hold in 79% to 93% of runs where two groups are nearly tied."""
     values, redrawn, truth = running_totals(gap, np.random.default_rng(11))
