@@ -21,8 +21,10 @@ RUNS = int(os.environ.get("RUNS", "2000"))
 RARE = 1e-7  # probability that a row fails by chance: there are hundreds
 WITHIN = 1.15  # times an error that a card may say of another
 # Ranks, and running totals in an order that noise decides, jump where groups are nearly tied. Cards draw the noise on
-# what was released, whose order is noisy itself: they foretell jumps that there are not, and miss others.
+# what was released, whose order is noisy itself: they foretell jumps that there are not, and miss others. Where a jump is
+# far longer than noise is, all of its ends are in the interval; of one that is hardly longer, redraws do not show it.
 JUMPS = {("ranks", "r"), ("ranks", "c")}
+BETWEEN = 0.87  # how often the intervals of the others hold at least
 LONG = ("between quartiles", "rolled up")  # which take as long as all others together
 OF = "FROM visits GROUP BY city"
 BY_YEAR = "FROM visits GROUP BY year"
@@ -190,7 +192,8 @@ def test_what_is_worked_out_in_many_runs(name, table, capsys, monkeypatch):
                 end="",
             )
     for (column, key), one in told.items():
-        low, high = binom.ppf([RARE, 1 - RARE], len(one.held), [0.935, 0.965])
+        least = BETWEEN if (name, column) in JUMPS else 0.935
+        low, high = binom.ppf([RARE, 1 - RARE], len(one.held), [least, 0.965])
         assert low <= sum(one.held), (column, key, np.mean(one.held))
         assert sum(one.held) <= high or column in CASES[name].rough, (column, key, np.mean(one.held))
     assert sum(at_once) >= binom.ppf(RARE, len(at_once), 0.935)
