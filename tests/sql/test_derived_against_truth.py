@@ -21,8 +21,8 @@ RUNS = int(os.environ.get("RUNS", "2000"))
 RARE = 1e-7  # probability that a row fails by chance: there are hundreds
 WITHIN = 1.15  # times an error that a card may say of another
 # Ranks, and running totals in an order that noise decides, jump where groups are nearly tied. Cards draw the noise on
-# what was released, whose order is noisy itself: they foretell jumps that there are not, and miss others. Where a jump is
-# far longer than noise is, all of its ends are in the interval; of one that is hardly longer, redraws do not show it.
+# what was released, whose order is noisy itself: they foretell jumps that there are not, and miss others. Where a jump
+# is far longer than noise is, all of its ends are in the interval; of one that is hardly longer, redraws show nothing.
 JUMPS = {("ranks", "r"), ("ranks", "c")}
 BETWEEN = 0.87  # how often the intervals of the others hold at least
 LONG = ("between quartiles", "rolled up")  # which take as long as all others together
