@@ -55,6 +55,24 @@ def test_whole_numbers_are_no_parts():
     assert np.isnan(ends_of_parts(drawn, 0.025)).all()
 
 
+def test_ratios_of_small_counts_have_one_part():
+    """A golden file's share of one count in another, on few numbers that have ends between them, was made longer."""
+    random = np.random.default_rng(7)
+    for sizes in [(20, 60), (100, 290), (3, 9), (1, 40)]:
+        a, b = (size + np.rint(random.laplace(0, 4, (4_000, 100))) for size in sizes)
+        drawn = np.where(b == 0, 0.0, a / np.where(b == 0, 1.0, b))
+        low, _ = ends_of_parts(drawn, 0.025)
+        assert np.isnan(low).mean() > 0.98
+
+
+def test_whole_running_totals_jump():
+    random = np.random.default_rng(9)
+    n = np.array([1_000.0, 998.0])[:, None] + np.rint(random.normal(0, 3, (2, DRAWS)))
+    low, high = ends_of_parts((n * (n >= n[0])).sum(axis=0)[:, None], 0.025)
+    assert low[0] < 1_010
+    assert high[0] > 1_990
+
+
 def test_a_rare_part_is_left_out():
     drawn = np.concatenate([np.random.default_rng(6).normal(0, 1, 990), np.full(10, 1e6) + np.arange(10)])[:, None]
     assert np.isnan(ends_of_parts(drawn, 0.025)).all()

@@ -43,12 +43,12 @@ def ends_of_parts(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
 def _parts(ordered: Floats, few: int) -> list[Floats]:
     """Return the parts that are far apart, of which each has not too few draws."""
     gaps = np.diff(ordered)
-    if not (gaps > 0).mean() > 0.5:  # on a grid, as whole numbers are: all gaps are alike
-        return [ordered]
     # The mean distance of the draws on either side of each gap, of so many as the least part has.
     at, last = np.arange(gaps.size), gaps.size
     before = (ordered[at] - ordered[np.maximum(at - few + 1, 0)]) / (few - 1)
     after = (ordered[np.minimum(at + few, last)] - ordered[at + 1]) / (few - 1)
-    long = np.flatnonzero(gaps > FAR * np.maximum(before, after))
+    # Of what is on a grid, as whole numbers and their ratios are, many draws are the same, and all gaps may be alike.
+    usual = np.maximum(np.maximum(before, after), np.median(gaps[gaps > 0]))
+    long = np.flatnonzero(gaps > FAR * usual)
     found = np.split(ordered, long + 1)
     return [part for part in found if part.size >= few] or [ordered]
