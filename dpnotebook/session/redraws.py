@@ -19,6 +19,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.privacy.tails import half_widths, kappa
 from dpnotebook.session.answer_frame import PARTS, column_name
+from dpnotebook.session.jumps import ends_of_parts
 from dpnotebook.sql.derived import DRAW, ROW
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
     nowhere = np.where(np.isinf(column.redrawn) & ~missed, np.inf, 0.0)
     lower = np.quantile(drawn - nowhere, tail, axis=0, method="lower")
     upper = np.quantile(drawn + nowhere, 1 - tail, axis=0, method="higher")
+    first, last = ends_of_parts(drawn, tail)
+    lower, upper = np.fmin(lower, first), np.fmax(upper, last)
     anything = ~np.isfinite(lower) | _divided_by_nothing(column.divisors, values, confidence, law)
     lower, upper = np.where(anything, values, lower), np.where(anything, values, upper)
     low, high = (np.quantile(drawn, share, axis=0) for share in (FAR, 1 - FAR))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit, surely_between
+from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -27,11 +28,9 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
-    Answer,
     is_spike,
     located,
     range_edges,
-    reach,
     spanned,
     trimmed,
     wider,
@@ -191,14 +190,14 @@ def measured_values(
         return ValueHistogram(None), spent
     units = _units_between(magnitudes, bounds)
     least, most = surely_between(magnitudes, first, accountant.noise) or bounds
-    each = costs.of_others(units)
-    scale = histogram_scale(accountant, each)
+    locating, each = costs.of_locating(units, accountant.law), costs.of_others(units)
+    scale = histogram_scale(accountant, locating)
     spread = math.sqrt(accountant.law.variance(scale))
     between, whole, told = wider(bounds), with_tails(bounds), bounds
     surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
         found = located(noisy(FINE, between, scale) / parts, spread, between, units, ratio)
-        spent += each
+        spent += locating
         sure = surely if found is not None and is_spike(found[0], between, (least, most)) else None
         if found is None or sure is not None:
             break
@@ -209,8 +208,8 @@ def measured_values(
     edges = range_edges(bounds, whole)
     if tried == 1:
         each += min(each, costs.spare)
-        scale = histogram_scale(accountant, each)
-        spread = math.sqrt(accountant.law.variance(scale))
+    scale = histogram_scale(accountant, each)
+    spread = math.sqrt(accountant.law.variance(scale))
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance

@@ -14,8 +14,8 @@ from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql import profile, value_histogram
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, magnitude_edges
+from dpnotebook.sql.aggregates.bounds_choice import noise_between
 from dpnotebook.sql.aggregates.budget_split import cost_of, of_range, shares, whole_of, with_rest
-from dpnotebook.sql.aggregates.value_range import reach
 
 ROWS = 5_000
 COLUMNS = {
@@ -29,8 +29,6 @@ COLUMNS = {
 }
 KINDS = {"average": "means", "sum": "sums", "variance": "squares"}
 BUDGETS = {"gaussian": Budget(10.0, 1e-6), "laplace": Budget(10.0)}
-# The noise of a mean over that of a sum: its divisor is noisy as well. Measured in sessions, of either law.
-OF_MEANS = {"gaussian": 1.3, "laplace": math.sqrt(2)}
 ENDS = np.array([0, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05])
 
 
@@ -39,7 +37,7 @@ def exact(kind, values):
 
 
 def times_the_best(kind, values, law, runs, monkeypatch, draw):
-    """Return errors with bounds that are found, as times that with the best ones; epsilon 1."""
+    """Return errors with bounds that are found, as times that with the best ones, and what these cost; epsilon 1."""
     accountant = accountant_for(BUDGETS[law])
     units, chosen, placed = (
         accountant.units(1.0),
@@ -55,9 +53,9 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
         return np.diff(np.searchsorted(placed, edges[1:-1]), prepend=0, append=ROWS) * PARTS_OF_UNIT
 
     def error(low, high, noise):
-        less = exact(kind, values.clip(low, high)) - exact(kind, values)
-        each = float(reach(low, high, KINDS[kind])) * noise / (1 if kind == "sum" else ROWS)
-        return math.hypot(less, each * (OF_MEANS[law] if kind == "average" else 1.0))
+        kept = values.clip(low, high)
+        each = float(noise_between(np.array(low), np.array(high), kept.mean(), KINDS[kind])) * noise
+        return math.hypot(exact(kind, kept) - exact(kind, values), each / (1 if kind == "sum" else ROWS))
 
     monkeypatch.setattr(value_histogram.histograms, "values", counted)
     lows, highs = np.quantile(values, ENDS), np.quantile(values, 1 - ENDS)
@@ -65,7 +63,7 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
         lows, highs = np.minimum(lows, 0.0), np.maximum(highs, 0.0)
     noise = profile._noise_of_values(chosen, 0, units, accountant, 1)
     best = min(error(low, high, noise) for low in lows for high in highs if high > low)
-    share, errors = shares(chosen, units, accountant), []
+    share, errors, parts = shares(chosen, units, accountant), [], []
     for _ in range(runs):
         costs = of_range(share.auto[0], whole_of(chosen, share, 0))
         told, spent = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw)
@@ -74,17 +72,21 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
         noise = profile._noise_of_values(chosen, 0, kept, accountant, 1)
         (low, high), _ = told.bounds(chosen.aggregates[0], noise)
         errors.append(error(float(low), float(high), noise))
-    return np.array(errors) / best
+        parts.append(spent / units)
+    return np.array(errors) / best, np.array(parts)
 
 
 @pytest.mark.parametrize("law", BUDGETS)
-@pytest.mark.parametrize("name", ["years", "negative", "temperatures"])
-def test_means_are_seldom_far_from_the_best(name, law, monkeypatch):
-    """Without delta fine bins never told where values of many bins are: nine in ten 5.4, the worst of 100 12 times."""
+@pytest.mark.parametrize("name", ["years", "negative", "lognormal", "temperatures"])
+@pytest.mark.parametrize("kind", ["average", "variance"])
+def test_answers_are_seldom_far_from_the_best(kind, name, law, monkeypatch):
+    """Variances by a law of tails that was taken to be likely were up to 40 times as far off, means up to 9 times."""
     values = COLUMNS[name](np.random.default_rng(7))
-    times = times_the_best("average", values, law, 40, monkeypatch, fixed_noise())
+    times, parts = times_the_best(kind, values, law, 25, monkeypatch, fixed_noise())
     assert np.median(times) < 2.8
-    assert np.quantile(times, 0.9) < 4.5
+    assert np.quantile(times, 0.9) < 4
+    assert times.max() < 7.5
+    assert np.mean(parts) < 0.17
 
 
 @pytest.mark.slow
@@ -93,8 +95,9 @@ def test_bounds_that_are_found_beside_the_best(monkeypatch, capsys):
         for name, drawn in COLUMNS.items():
             for kind in KINDS:
                 values = drawn(np.random.default_rng(7))
-                times = times_the_best(kind, values, law, 100, monkeypatch, fixed_noise())
+                times, parts = times_the_best(kind, values, law, 100, monkeypatch, fixed_noise())
                 with capsys.disabled():
-                    told = f"median {np.median(times):.2f}, nine in ten {np.quantile(times, 0.9):.2f}"
+                    told = f"share {parts.mean():.3f}, median {np.median(times):.2f}"
+                    told += f", nine in ten {np.quantile(times, 0.9):.2f}"
                     print(f"\n{law:9} {kind:9} {name:13} {told}, worst {times.max():.2f}", end="")
                 assert np.median(times) < 4

@@ -20,8 +20,11 @@ from dpnotebook.session import redraws, together
 RUNS = int(os.environ.get("RUNS", "2000"))
 RARE = 1e-7  # probability that a row fails by chance: there are hundreds
 WITHIN = 1.15  # times an error that a card may say of another
-# A running total in an order that noise decides jumps where two groups are nearly tied: no interval is said to suit it.
-JUMPS = {("ranks", "c")}
+# Ranks, and running totals in an order that noise decides, jump where groups are nearly tied. Cards draw the noise on
+# what was released, whose order is noisy itself: they foretell jumps that there are not, and miss others. Where a jump
+# is far longer than noise is, all of its ends are in the interval; of one that is hardly longer, redraws show nothing.
+JUMPS = {("ranks", "r"), ("ranks", "c")}
+BETWEEN = 0.87  # how often the intervals of the others hold at least
 LONG = ("between quartiles", "rolled up")  # which take as long as all others together
 OF = "FROM visits GROUP BY city"
 BY_YEAR = "FROM visits GROUP BY year"
@@ -62,7 +65,7 @@ CASES = {
     ),
     "ranks": Case(
         "SELECT city, RANK() OVER (ORDER BY n DESC) AS r, SUM(n) OVER (ORDER BY n DESC) / SUM(n) OVER () AS c "
-        f"FROM (SELECT city, COUNT(*) AS n {OF})", rough=("r",),
+        f"FROM (SELECT city, COUNT(*) AS n {OF})", rough=("r", "c"),
     ),
     "moving averages": Case(
         "SELECT year, AVG(n) OVER (ORDER BY year ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS a, "
@@ -189,11 +192,12 @@ def test_what_is_worked_out_in_many_runs(name, table, capsys, monkeypatch):
                 end="",
             )
     for (column, key), one in told.items():
-        low, high = binom.ppf([RARE, 1 - RARE], len(one.held), [0.935, 0.965])
-        assert low <= sum(one.held) or (name, column) in JUMPS, (column, key, np.mean(one.held))
+        least = BETWEEN if (name, column) in JUMPS else 0.935
+        low, high = binom.ppf([RARE, 1 - RARE], len(one.held), [least, 0.965])
+        assert low <= sum(one.held), (column, key, np.mean(one.held))
         assert sum(one.held) <= high or column in CASES[name].rough, (column, key, np.mean(one.held))
     assert sum(at_once) >= binom.ppf(RARE, len(at_once), 0.935)
     slack = WITHIN * (1 + 5 / math.sqrt(2 * runs))
     for column, card, errors, _, _ in lines:
         fits = math.isnan(card) or errors.max() / slack < card < errors.max() * slack
-        assert fits or (name, column) in {*JUMPS, ("ranks", "r")}, (column, card, errors.max())
+        assert fits or (name, column) in JUMPS, (column, card, errors.max())

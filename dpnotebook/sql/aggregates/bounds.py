@@ -175,7 +175,7 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
 
 
 def _least_costs(costs: ValueCosts, parts: int) -> list[tuple[int, int]]:
-    return [(cost, parts) for cost in (*costs.tries, costs.of_others(math.inf))]
+    return [(cost, parts) for cost in (*costs.tries, costs.of_others(math.inf), costs.least_locating)]
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

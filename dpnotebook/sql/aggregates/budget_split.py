@@ -47,6 +47,11 @@ MOST_OF_ROWS = Fraction(1, 4)
 # part of a tenth of all, and what is not spent is the answer's.
 PLANNED_UNITS = 10_000
 
+# Those that only tell where most values lie need no more than noise whose standard deviation in a bin is such a part of
+# the units, but at least such a part of what the last one may cost least, which tells how far bounds go.
+LOCATED = 0.01
+LEAST_LOCATING = 25
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -248,6 +253,16 @@ class ValueCosts:
         """Return what each of the others costs where about so many units are found."""
         of_units = math.floor(self.other * min(PLANNED_UNITS / max(units, 1.0), 1.0))
         return max(min(self.least, self.other), of_units)
+
+    @property
+    def least_locating(self) -> int:
+        """What each costs at least that is followed by another one."""
+        return max(min(self.least // LEAST_LOCATING, self.other), 1)
+
+    def of_locating(self, units: float, law: Law) -> int:
+        """Return what each costs that is followed by another one, where about so many units are found."""
+        enough = math.floor(UNITS * float(law.cost((LOCATED * max(units, 1.0)) ** -2.0)))
+        return max(min(enough, self.of_others(units)), self.least_locating)
 
 
 def of_values(cost: int, whole: int = 0) -> ValueCosts:

@@ -12,7 +12,7 @@ Source: Pickands, Statistical inference using extreme order statistics, Annals o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +31,10 @@ ROUGH = 0.1  # of a count: by so much no law is meant to fit
 MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
-# The same of values: bounds that are a little too wide cost little, those that are too narrow more the more units there
-# are.
-SELDOM_BESIDE = 0.1
+ALIKE = 7  # ways in which a tail may be
 SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
+# Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
+THREE_PLACES, THREE_PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
 
 
@@ -142,12 +142,60 @@ def hidden_tail(
     beside
         Whether the first bin behind may hold what noise allows there, and each other one an eighth of the one before,
         whatever the laws say. These bins are narrow where units are found, so that the law of many of them is told.
+        Bounds are chosen by `alike_tails` then.
 
     Returns
     -------
     Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
-    for loud in LOUD[:1] if beside else LOUD:
+    laws = _laws(noisy, scale, edges, first, end, LOUD[:1] if beside else LOUD)
+    weights, amounts, hidden = laws.weights, laws.amounts, laws.hidden
+    most = amounts + BESIDE / np.sqrt(laws.precisions)
+    order = np.argsort(_cut_off(most, hidden, edges, end))
+    middle, heavy = (_at(weights, order, weight) for weight in (usual, MAY))
+    may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
+    average = (weights * amounts) @ hidden
+    likely = amounts[middle] * hidden[middle] + SELDOM * may
+    if beside and may.size and end > first:
+        may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
+    return likely, average, may
+
+
+def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> Floats:
+    """Return what may be hidden behind the last bin in which units are found, in several ways that are alike likely.
+
+    Parameters
+    ----------
+    noisy, scale, edges, first, end
+        As for `hidden_tail`.
+
+    Returns
+    -------
+    Units in each bin behind it by laws that are as many equal parts of all weight apart, how many there are by each
+    being uncertain too; in the order of how much is hidden, shape (ALIKE, bins - end).
+    """
+    laws = _laws(noisy, scale, edges, first, end, LOUD[:1])
+    amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()
+    weights = np.multiply.outer(THREE_PARTS, laws.weights).ravel()
+    hidden = np.tile(laws.hidden, (len(THREE_PLACES), 1))
+    order = np.argsort(_cut_off(amounts, hidden, edges, end))
+    picked = [_at(weights, order, (i + 0.5) / ALIKE) for i in range(ALIKE)]
+    tails = np.array([_somebody(np.cumsum((amounts[one] * hidden[one])[::-1])[::-1]) for one in picked])
+    tails[:, :1] = np.maximum(tails[:, :1], noisy[end : end + 1] - SURELY * scale)
+    return tails
+
+
+class _Laws(NamedTuple):
+    """Laws of a tail: their weights, how many units they have and how precisely, what they have behind the last bin."""
+
+    weights: Floats
+    amounts: Floats
+    precisions: Floats
+    hidden: Floats
+
+
+def _laws(noisy: Floats, scale: float, edges: Floats, first: int, end: int, louds: Sequence[int]) -> _Laws:
+    for loud in louds:
         start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
         width = float(edges[end] - edges[start]) or 1.0
         masses = _masses((edges[start:] - edges[start]) / width)
@@ -161,22 +209,17 @@ def hidden_tail(
     rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     weights = np.exp(likely - likely.max())
-    weights /= weights.sum()
-    most = amounts + BESIDE / np.sqrt(precisions)
-    hidden = masses[:, end - start :]
-    cut_off = most * (hidden @ ((edges[end + 1 :] + edges[end:-1]) / 2 - edges[end]))
-    order = np.argsort(cut_off)
-    middle, heavy = (
-        order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)] for weight in (usual, MAY)
-    )
-    may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
-    average = (weights * amounts) @ hidden
-    likely = amounts[middle] * hidden[middle] + (SELDOM_BESIDE if beside else SELDOM) * may
-    if beside and may.size:
-        likely[0] = max(likely[0], noisy[end] - SURELY * scale)
-    if beside and may.size and end > first:
-        may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
-    return likely, average, may
+    return _Laws(weights / weights.sum(), amounts, precisions, masses[:, end - start :])
+
+
+def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats:
+    """Return by how much what laws have behind an edge passes it, in all."""
+    return np.asarray(amounts * (hidden @ ((edges[end + 1 :] + edges[end:-1]) / 2 - edges[end])))
+
+
+def _at(weights: Floats, order: NDArray[np.intp], weight: float) -> int:
+    """Return the first law that has a weight behind it, with those before it in an order."""
+    return int(order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)])
 
 
 def _start(noisy: Floats, edges: Floats, first: int, end: int, units: float) -> int:
@@ -207,7 +250,12 @@ def _allowed(counts: Floats, noisy: Floats, scale: float) -> Floats:
     behind, told = (np.cumsum(units[::-1])[::-1] for units in (counts, noisy))
     limits = np.maximum(told, 0.0) + ALLOWED * scale * np.sqrt(np.arange(noisy.size, 0, -1))
     behind = np.minimum(behind, np.minimum.accumulate(limits))
-    behind[behind < SOMEBODY] = 0.0
+    return _somebody(behind)
+
+
+def _somebody(behind: Floats) -> Floats:
+    """Return what bins hold of which it is known how many units are behind the first edge of each, where any are."""
+    behind = np.where(behind < SOMEBODY, 0.0, behind)
     return np.asarray(behind - np.append(behind[1:], 0.0))
 
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.hidden_tail import ALLOWED, Taken, hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import ALIKE, ALLOWED, Taken, alike_tails, hidden_tail
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 
 Floats = NDArray[np.float64]
-Answer = Literal["means", "sums", "squares"]
 
 ROUNDS = OF_VALUES - 1  # histograms of values beside that of magnitudes: the last one is coarse
 FINE = 1536  # bins of equal width: many tell where values are
@@ -39,7 +38,6 @@ BEHIND = 12  # times the largest magnitude that is found, up to which a tail is 
 HIDES = 3.0  # standard deviations of noise that may hide values apart from the others
 LEFT = 0.005  # of all values, that may be beyond either end of what nearly all lie between
 USUAL = 0.5  # of the laws of a tail, the one that is expected
-USUAL_SQUARES = 0.2  # the same for squares, of which heavy tails would be nearly all: bounds are too wide seldom
 
 
 def wider(bounds: Bounds) -> Bounds:
@@ -163,42 +161,36 @@ def trimmed(
         return None
     if not squares:
         found = _with_next(noisy, scale * tail_ratio, edges, found)
-    usual = USUAL_SQUARES if squares else USUAL
-    *finer, heavy = _counts(noisy, scale, edges, *found, usual)
-    likely, average = (np.repeat(counts / FINER, FINER) for counts in finer)
+    first, end = found
+    kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
+    above = alike_tails(noisy, scale, edges, first, end)
+    below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first)[:, ::-1]
+    likely = _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
+    below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
+    average, heavy = _counts(noisy, scale, edges, found)
     ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
-    low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
-    wide = (low < high) if sure is None else (low <= float(sure[0])) & (high >= float(sure[1]))
-    low, high = low[wide], high[wide]
-    error = noise / max(float(likely.sum()), 1.0) * reach(low, high, of)
-    feared = np.repeat(heavy / FINER, FINER) if safe else likely
-    best = int(np.argmin(_bias(feared, ends, low, high, squares) ** 2 + error**2))
-    cut = float(_bias(average, ends, low[best : best + 1], high[best : best + 1], squares)[0])
-    most = _most(heavy, scale, edges, found, float(low[best]), float(high[best]), squares)
-    places = ((ends[1:] + ends[:-1]) / 2).clip(low[best], high[best])
-    weights = likely / max(float(likely.sum()), 1.0)
+    total, places = max(float(likely.sum()), 1.0), (ends[1:] + ends[:-1]) / 2
+    mean = float(np.clip(places @ likely / total, places[0], places[-1]))
+    lows, highs = ends[ends < mean], ends[ends > mean]
+    if sure is not None:
+        lows, highs = lows[lows <= float(sure[0])], highs[highs >= float(sure[1])]
+    pairs = np.meshgrid(lows, highs, indexing="ij")
+    error = noise / total * noise_between(pairs[0], pairs[1], mean, of)
+    if safe:
+        feared = bias(_finer(heavy), ends, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
+        best = int(np.argmin(feared**2 + error.ravel() ** 2))
+        low, high = (float(side.flat[best]) for side in pairs)
+    else:
+        ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
+        low, high = least_off(error, *ways, ends, lows, highs, mean, squares)
+    cut = float(bias(_finer(average), ends, np.array([low]), np.array([high]), squares=squares)[0])
+    most = _most(heavy, scale, edges, found, low, high, squares)
+    places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
-    apart = max(_apart(noisy, scale, edges, float(low[best]), float(high[best]), squares), most)
+    apart = max(_apart(noisy, scale, edges, low, high, squares), most)
     looked = float(np.abs(edges[[0, -1]]).max())
-    between = Fraction(float(low[best])), Fraction(float(high[best]))
+    between = Fraction(low), Fraction(high)
     return between, Taken(min(cut, most), most, answer, apart, looked)
-
-
-def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
-    """Return what noise on an answer is in proportion to: how far values between bounds are from 0, or the middle.
-
-    Parameters
-    ----------
-    low, high
-        The bounds, or several pairs of them.
-    of
-        As for `trimmed`.
-    """
-    least, most = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    if of == "sums":
-        return np.asarray(np.maximum(np.maximum(-least, most), 0.0))
-    half: Floats = (most - least) / 2
-    return np.asarray(half**2) if of == "squares" else half
 
 
 def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:
@@ -216,29 +208,11 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
     if found is None:
         return None
     first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
-    _, average, _ = _counts(noisy, scale, edges, *found, USUAL)
+    average, _ = _counts(noisy, scale, edges, found)
     left = LEFT * average.sum()
     first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
     end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
     return Fraction(float(edges[first])), Fraction(float(edges[end]))
-
-
-def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: bool) -> Floats:
-    """Return what keeping values between bounds takes from a mean or a variance, for several bounds."""
-    weights = counts / max(float(counts.sum()), 1.0)
-    places = (edges[1:] + edges[:-1]) / 2
-    # What is beyond one end does not depend on the other: there are as many ends as edges, and far more pairs of them.
-    (lows, of_low), (highs, of_high) = (np.unique(ends, return_inverse=True) for ends in (low, high))
-    below, above = places < lows[:, None], places > highs[:, None]
-    less = (np.where(below, lows[:, None] - places, 0.0) @ weights)[of_low]
-    more = (np.where(above, places - highs[:, None], 0.0) @ weights)[of_high]
-    if not squares:  # what is cut off on one side may be less than is thought, so that it makes up for nothing
-        return np.asarray(less + more)
-    away = places - float(places @ weights)
-    lows, highs = (ends - float(places @ weights) for ends in (lows, highs))
-    squares_less = (np.where(below, away**2 - lows[:, None] ** 2, 0.0) @ weights)[of_low]
-    squares_more = (np.where(above, away**2 - highs[:, None] ** 2, 0.0) @ weights)[of_high]
-    return np.asarray(np.maximum(squares_less + squares_more + (less - more) ** 2, 0.0))
 
 
 def _most(
@@ -308,9 +282,23 @@ def _with_next(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int
     return min(first, int(told[0])) if told.size else first, max(end, int(told[-1]) + 1) if told.size else end
 
 
-def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> list[Floats]:
-    """Return how many units each bin holds, to choose by, on average and at most: with tails on either side."""
-    above = hidden_tail(noisy, scale, edges, first, end, usual, beside=True)
-    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual, beside=True)
+def _counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> list[Floats]:
+    """Return how many units each bin holds, on average and at most: with tails on either side."""
+    first, end = found
+    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True)[1:]
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, USUAL, beside=True)[1:]
     kept = np.maximum(noisy[first:end], 0.0)
     return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]
+
+
+def _finer(units: Floats) -> Floats:
+    """Return how many units each of the finer bins holds that bounds are chosen from, shape (..., FINER * bins)."""
+    return np.repeat(units / FINER, FINER, axis=-1)
+
+
+def _anywhere(ways: Floats, far: int) -> Floats:
+    """Return the same of several ways, in every other of which all values of a bin are the same, at its far end."""
+    finer = _finer(ways)
+    finer[1::2] = 0.0
+    finer[1::2, (far % FINER) :: FINER] = ways[1::2]
+    return finer

@@ -1,0 +1,127 @@
+"""Which bounds suit values of which it is not known how far they reach: those that err least in most of the ways.
+
+Noise hides how many values are far out, and few of them decide how wide bounds should be: laws that suit the noisy
+counts alike say quite different bounds. The bounds are chosen whose error, bias and noise together, has the least
+logarithm on average over these laws: so they are the fewest times worse than what would be best if one knew which law
+it is. By the least squared error on average, a law that is unlikely and heavy would decide about all others; by the
+likeliest law alone, bounds would be far off where it is another one.
+
+Source: Savage, The Foundations of Statistics (1954), chapter 9, on regret.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Answer = Literal["means", "sums", "squares"]
+
+TINY = 1e-300
+
+
+def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
+    """Return what noise on an answer is in proportion to: how far values between bounds are from 0, or the middle.
+
+    Parameters
+    ----------
+    low, high
+        The bounds, or several pairs of them.
+    of
+        What the answer is: how large values are on average, all together, or how far they are spread.
+    """
+    least, most = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    if of == "sums":
+        return np.asarray(np.maximum(np.maximum(-least, most), 0.0))
+    half: Floats = (most - least) / 2
+    return np.asarray(half**2) if of == "squares" else half
+
+
+def noise_between(low: Floats, high: Floats, mean: float, of: Answer) -> Floats:
+    """Return the noise of an answer of all values, that of a sum of one between bounds 2 apart being 1.
+
+    A mean is divided by a number of values that is noisy as well, which tells the more the farther it is from the
+    middle of the bounds; a variance is less the square of the mean, likewise. The numbers are those of Laplace noise on
+    what values lie above one bound and below the other, and those of Gaussian noise are near them.
+
+    Parameters
+    ----------
+    low, high, of
+        As for `reach`.
+    mean
+        Where the mean of the values is, about.
+    """
+    far = reach(low, high, of)
+    if of == "sums":
+        return far
+    place = ((mean - (low + high) / 2) / ((high - low) / 2)).clip(-1.0, 1.0)
+    return np.asarray(far * np.sqrt(3 + 10 * place**2 + 3 * place**4 if of == "squares" else 2 + 2 * place**2))
+
+
+def bias(counts: Floats, edges: Floats, low: Floats, high: Floats, *, squares: bool) -> Floats:
+    """Return what keeping values between bounds takes from a mean or a variance, for several bounds.
+
+    Parameters
+    ----------
+    counts, edges
+        How many values each bin holds, which are taken to be in its middle; the edges of the bins.
+    low, high
+        The bounds, shape (bounds,).
+    squares
+        Whether it is a variance.
+    """
+    weights = counts / max(float(counts.sum()), 1.0)
+    mean = float((edges[1:] + edges[:-1]) / 2 @ weights)
+    # What is beyond one end does not depend on the other: there are as many ends as edges, and far more pairs of them.
+    (lows, of_low), (highs, of_high) = (np.unique(ends, return_inverse=True) for ends in (low, high))
+    less, squares_less = (one @ weights for one in _below(edges, lows, mean))
+    more, squares_more = (one @ weights for one in _below(-edges[::-1], -highs, -mean, reverse=True))
+    return _together(less[of_low], more[of_high], squares_less[of_low], squares_more[of_high], squares=squares)
+
+
+def least_off(
+    error: Floats, below: Floats, above: Floats, edges: Floats, lows: Floats, highs: Floats, mean: float, squares: bool
+) -> tuple[float, float]:
+    """Return the bounds whose error has the least logarithm on average, over all ways in which tails may be.
+
+    Parameters
+    ----------
+    error
+        The noise of an answer between bounds, shape (lows, highs).
+    below, above
+        Which part of all values is in each bin, in ways that are alike likely of those below the mean, and of those
+        above it, shape (ways, bins).
+    edges
+        Of the bins.
+    lows, highs
+        Bounds to choose from, on either side of the mean.
+    mean
+        The mean of the values, about.
+    squares
+        Whether the answer is a variance.
+    """
+    less, squares_less = (one @ below.T for one in _below(edges, lows, mean))
+    more, squares_more = (one @ above.T for one in _below(-edges[::-1], -highs, -mean, reverse=True))
+    noise, score = error**2, np.zeros_like(error)
+    for one, squared in zip(less.T[:, :, None], squares_less.T[:, :, None], strict=True):
+        for other, squared_other in zip(more.T, squares_more.T, strict=True):
+            taken = _together(one, other, squared, squared_other, squares=squares)
+            score += np.log(noise + taken**2 + TINY)
+    i, j = np.unravel_index(int(np.argmin(score)), score.shape)
+    return float(lows[i]), float(highs[j])
+
+
+def _below(edges: Floats, ends: Floats, mean: float, *, reverse: bool = False) -> tuple[Floats, Floats]:
+    """Return what a value in each bin loses, or its square about the mean, shape (ends, bins); in reverse, of bins."""
+    places = (edges[1:] + edges[:-1]) / 2
+    less = np.maximum(ends[:, None] - places, 0.0)
+    squares = np.where(less > 0.0, (places - mean) ** 2 - (ends[:, None] - mean) ** 2, 0.0)
+    return (less[:, ::-1], squares[:, ::-1]) if reverse else (less, squares)
+
+
+def _together(less: Floats, more: Floats, squares_less: Floats, squares_more: Floats, *, squares: bool) -> Floats:
+    if not squares:  # what is cut off on one side may be less than is thought, so that it makes up for nothing
+        return np.asarray(less + more)
+    return np.asarray(np.maximum(squares_less + squares_more + (less - more) ** 2, 0.0))
