@@ -38,9 +38,9 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_means import Choices, UnitMeans, choices_for_means
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows

@@ -23,8 +23,8 @@ from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,

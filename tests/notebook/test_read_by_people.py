@@ -9,7 +9,7 @@ from card_texts import release_html, release_text
 import dpnotebook as dpn
 from dpnotebook.notebook.cards.totals import ALL, EITHER, MISSING
 from dpnotebook.sql.aggregates.expected import _taken
-from dpnotebook.sql.aggregates.hidden_tail import Taken
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.testing import exact_session
 
 DAY = datetime.datetime(2024, 1, 5)

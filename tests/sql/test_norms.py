@@ -12,9 +12,10 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.hidden_tail import ALLOWED, Taken, _allowed, taken_from_json, taken_to_json
+from dpnotebook.sql.aggregates.hidden_tail import ALLOWED, _allowed
 from dpnotebook.sql.aggregates.noising import noisy
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at, runs_end
+from dpnotebook.sql.aggregates.taken import Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     located,

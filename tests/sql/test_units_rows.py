@@ -21,7 +21,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
-from dpnotebook.sql.aggregates.hidden_tail import Taken
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_rows import (
     Addend,
     CountedRows,

@@ -27,9 +27,9 @@ from dpnotebook.sql.aggregates.function import (
     Statistic,
     input_of,
 )
-from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import EACH_ONCE, Call, Spelling
 from dpnotebook.sql.rewrite import steps

@@ -13,9 +13,9 @@ import numpy as np
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
-from dpnotebook.sql.aggregates.hidden_tail import Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
+from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.select import PrivateSelect
 
 NORM = "how much one unit adds is found from the data first, with a part of its share"

@@ -22,8 +22,8 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
-from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.rewrite import steps

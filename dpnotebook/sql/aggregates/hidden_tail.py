@@ -12,8 +12,8 @@ Source: Pickands, Statistical inference using extreme order statistics, Annals o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,90 +36,6 @@ SURELY = 1.0  # standard deviations less than the noisy count, that the first bi
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
 THREE_PLACES, THREE_PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
-
-
-BESIDE_MOST = ("about", "answer", "apart", "looked")  # parts of what is told beside the most
-
-
-class Taken(NamedTuple):
-    """What a bound takes from an answer, beside the noise.
-
-    Parameters
-    ----------
-    about
-        What is expected; NaN where only the most is known, as in records of before both were told.
-    most
-        What it may be, if numbers thin out as laws of tails do; NaN where nothing is known.
-    answer
-        About how large the answer is that it is taken from, of all rows; NaN where that is not known.
-    apart
-        What it may be if some lie apart from the others, no more than noise hides; NaN where that is not known.
-    looked
-        How far from 0 these were looked for; NaN likewise.
-    """
-
-    about: float = math.nan
-    most: float = math.nan
-    answer: float = math.nan
-    apart: float = math.nan
-    looked: float = math.nan
-
-    @property
-    def known(self) -> bool:
-        """Whether anything is."""
-        return math.isfinite(self.most)
-
-    @property
-    def hidden(self) -> bool:
-        """Whether noise hides how much it is: more is expected than the whole answer."""
-        return self.about > self.answer
-
-    def of_root(self) -> Taken:
-        """Return what is taken from the root of the answer."""
-        about, most, apart = (
-            math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in (self.about, self.most, self.apart)
-        )
-        return Taken(about, most, math.sqrt(self.answer), apart, self.looked)
-
-
-def parts_of(part: str) -> tuple[str, ...]:
-    """Return under which names `taken_to_json` writes a part of a record."""
-    return (part, *(f"{part}_{beside}" for beside in BESIDE_MOST))
-
-
-def taken_to_json(part: str, taken: Mapping[int, Taken]) -> dict[str, dict[str, float]]:
-    """Return what is recorded of what bounds take from some aggregates: the most as ever, and more beside it."""
-    told = {part: {str(i): one.most for i, one in taken.items() if one.known}}
-    for beside in BESIDE_MOST:
-        known = {str(i): getattr(one, beside) for i, one in taken.items() if one.known}
-        known = {i: number for i, number in known.items() if math.isfinite(number)}
-        if known:
-            told[f"{part}_{beside}"] = known
-    return told
-
-
-def taken_from_json(part: str, told: Mapping[str, Any]) -> dict[int, Taken]:
-    """Return what `taken_to_json` wrote, of this version or an earlier one."""
-    return {
-        int(i): Taken(
-            most=float(most),
-            **{beside: float(told.get(f"{part}_{beside}", {}).get(i, math.nan)) for beside in BESIDE_MOST},
-        )
-        for i, most in told.get(part, {}).items()
-    }
-
-
-def said_apart(taken: Taken) -> str:
-    """Return what may be taken beside the most, in words, if some are far from the others; "" where no more is."""
-    if not taken.apart > taken.most:
-        return ""
-    apart, looked = three_digits(taken.apart), three_digits(taken.looked)
-    return f" ({apart} if noise hides some that are far from the others, up to {looked})"
-
-
-def three_digits(number: float) -> str:
-    """Return a number with three digits; thousands and millions as people write them."""
-    return f"{float(f'{number:.3g}'):,.0f}" if 1e3 <= abs(number) < 1e9 else f"{number:,.3g}"
 
 
 def hidden_tail(

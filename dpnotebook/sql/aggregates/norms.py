@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import LEAST, MOST
-from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
-from dpnotebook.sql.aggregates.units_apart import REACH, UnitsApart, units_apart
+from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.units_apart import EVEN, REACH, UnitsApart, expected_errors, units_apart
 
 Floats = NDArray[np.float64]
 
@@ -35,8 +36,6 @@ BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
 NEARLY = 1.1  # times the least error, with which a norm is kept that was chosen for other noise
-NOTHING = 1e-300  # squared: errors where there is no noise
-EVEN = 0.5  # probability with which units lie apart, from which on they are taken to be there
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
 
@@ -114,20 +113,6 @@ def _errors(found: NormCounts, noise: float, groups: int) -> Floats:
         for units in (found.likely, found.likely + found.apart.units)
     )
     return expected_errors(usual, apart, found.apart.likely)
-
-
-def expected_errors(usual: Floats, apart: Floats, likely: float) -> Floats:
-    """Return the logarithms of errors that are expected.
-
-    Parameters
-    ----------
-    usual, apart
-        Squared errors where no units lie apart from the others, and where some do.
-    likely
-        With what probability some do.
-    """
-    usual, apart = (np.log(np.maximum(squared, NOTHING)) for squared in (usual, apart))
-    return np.asarray(((1.0 - likely) * usual + likely * apart) / 2)
 
 
 class NormCounts(NamedTuple):

@@ -34,8 +34,8 @@ from dpnotebook.sql.aggregates.function import (
     Statistic,
     input_of,
 )
-from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.parse.calls import Spelling
 from dpnotebook.sql.rewrite import steps

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
-from dpnotebook.sql.aggregates.hidden_tail import Taken
-from dpnotebook.sql.aggregates.norms import EVEN, NEARLY, STEPS, NormCounts, expected_errors, norm_counts, norm_edges
-from dpnotebook.sql.aggregates.units_apart import UnitsApart
+from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, NormCounts, norm_counts, norm_edges
+from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.units_apart import EVEN, UnitsApart, expected_errors
 
 Floats = NDArray[np.float64]
 

@@ -24,6 +24,8 @@ WIDTHS = (1, 2, 4, 8)  # bins in a run
 FALL = 0.25  # of a factor of two, by which a run is less likely with every bin that it is farther away
 MOST = 0.1  # of all units, as many lie apart at most
 AMOUNTS = 2  # numbers of units that are tried, in a factor of two
+EVEN = 0.5  # probability that they do, from which on they are taken to be there
+NOTHING = 1e-300  # squared: errors where there is no noise
 SELDOM = 0.005  # of all tables, in so many more is taken than what is told as the most
 
 
@@ -57,6 +59,20 @@ class UnitsApart(NamedTuple):
         passed = np.cumsum(self.cases.ravel()[order])
         place = int(np.searchsorted(passed, SELDOM))
         return float(taken.ravel()[order[place]]) if place < order.size else 0.0
+
+
+def expected_errors(usual: Floats, apart: Floats, likely: float) -> Floats:
+    """Return the logarithms of errors that are expected.
+
+    Parameters
+    ----------
+    usual, apart
+        Squared errors where no units lie apart from the others, and where some do.
+    likely
+        With what probability some do.
+    """
+    usual, apart = (np.log(np.maximum(squared, NOTHING)) for squared in (usual, apart))
+    return np.asarray(((1.0 - likely) * usual + likely * apart) / 2)
 
 
 def units_apart(

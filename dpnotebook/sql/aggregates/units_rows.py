@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.sql.aggregates.bounds import RUNS, reached
-from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail, said_apart
-from dpnotebook.sql.aggregates.norms import EVEN, expected_errors
-from dpnotebook.sql.aggregates.units_apart import REACH, UnitsApart, units_apart
+from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.taken import Taken, said_apart
+from dpnotebook.sql.aggregates.units_apart import EVEN, REACH, UnitsApart, expected_errors, units_apart
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.hidden_tail import ALIKE, ALLOWED, Taken, alike_tails, hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import ALIKE, ALLOWED, alike_tails, hidden_tail
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
+from dpnotebook.sql.aggregates.taken import Taken
 
 Floats = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
-from dpnotebook.sql.aggregates.hidden_tail import parts_of
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
 from dpnotebook.sql.reuse.cover import Cover, cover
