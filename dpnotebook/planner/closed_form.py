@@ -182,7 +182,7 @@ class _Marginals:
             places[subset] = slice(first, first + numbers[subset].size)
             first += numbers[subset].size
         draws = [
-            Draws(dict(known.precisions), places[subset], weight / weights[subset], columns)
+            Draws(known.now, places[subset], weight / weights[subset], columns)
             for known, parts in self.known.values()
             for subset, weight, columns in parts
         ]
@@ -299,7 +299,7 @@ def in_classes(found: ByClasses | ByRows, step: float, least_scale: float, reach
     draws = []
     for known, columns in found.sources():
         everything = slice(0, known.weighted.size)
-        draws.append(Draws(dict(known.precisions), columns, 1 / math.sqrt(known.precision), everything))
+        draws.append(Draws(known.now, columns, 1 / math.sqrt(known.precision), everything))
     source = JointNumbers(found.numbers, tuple(draws))
     one = Determined(source, found, found.variances())
     return InClosedForm((one,), step, least_scale, found.every, found.alike, reach)
@@ -330,7 +330,7 @@ def _together(known: Repeats) -> MeasuredHistogram:
     """Return measurements of the same queries as one, of all their precision."""
     first, precision = known.measurement, known.precision
     everything = slice(0, first.operator.shape[0])
-    draws = Draws(dict(known.precisions), everything, 1 / precision, everything)
+    draws = Draws(known.now, everything, 1 / precision, everything)
     noisy = known.weighted / precision
     return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, (draws,))
 
@@ -633,19 +633,26 @@ class InClosedForm:
                 continue
             if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
-            weights = np.zeros((rows.size, one.source.noisy.size))
-            weights[mine] = self._weights(one, rows[mine]) * shares[mine, None]
-            least = NEGLIGIBLE * np.abs(weights).max(initial=1e-300)
+            weights = self._weights(one, rows[mine]) * shares[mine, None]
+            if mine.size < rows.size:
+                some, weights = weights, np.zeros((rows.size, one.source.noisy.size))
+                weights[mine] = some
+            sizes = np.abs(weights).max(axis=0)
+            # A weight that is a whole number but for rounding is one: nothing is left of those near 0.
+            least = max(NEGLIGIBLE * float(sizes.max(initial=1e-300)), ROUNDING)
             for draws in one.source.draws:
-                for key, precision in draws.precisions.items():
-                    own = weights[:, draws.columns] * (draws.share * precision)
-                    near = np.rint(own)
-                    own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
-                    own = own[:, np.abs(own).max(axis=0) > least]
-                    if len(keys) + own.shape[1] > most:
-                        return None
-                    columns.append(own)
-                    keys.extend([key] * own.shape[1])
+                each = draws.share * np.array([*draws.precisions.values()])
+                kept = np.abs(each)[:, None] * sizes[draws.columns] > least
+                counts = np.count_nonzero(kept, axis=1)
+                if len(keys) + int(counts.sum()) > most:
+                    return None
+                which, numbers = np.nonzero(kept)
+                own = weights[:, draws.columns][:, numbers] * each[which]
+                near = np.rint(own)
+                own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
+                columns.append(own)
+                for key, count in zip(draws.precisions, counts.tolist(), strict=True):
+                    keys.extend([key] * count)
         return np.concatenate(columns, axis=1), keys
 
     def sources(self) -> tuple[int, ...]:

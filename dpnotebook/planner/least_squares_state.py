@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
-from dpnotebook.planner.information import LOST, Information, Solved, screened, solve, times
+from dpnotebook.planner.information import LOST, Combinations, Information, Solved, screened, solve
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
@@ -50,6 +51,11 @@ class Queries:
     def count(self) -> int:
         """Number of queries."""
         return int(self.columns.shape[0])
+
+    @cached_property
+    def combinations(self) -> Combinations | None:
+        """The queries as combinations of the classes; None where these are what is asked."""
+        return None if self.bins else Combinations(self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +179,7 @@ class LeastSquaresState:
         if queries.count == 1 and not whole[0]:
             return Estimate(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
         solved = self._solved(queries, exact=False)
-        variances = np.where(whole, solved.variances(None if queries.bins else queries.columns), np.inf)
+        variances = np.where(whole, solved.variances(queries.combinations), np.inf)
         return Estimate(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
 
     def _solved(self, queries: Queries, *, exact: bool) -> Solved:
@@ -208,16 +214,16 @@ class LeastSquaresState:
 
     def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
         """Return the best answers to queries, their variances and the coefficients z, with certificates."""
-        columns = None if queries.bins else queries.columns
+        combinations = queries.combinations
         whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
         solved = self._solved(queries, exact=exact)
-        variances = np.where(whole, solved.variances(columns), np.inf)
+        variances = np.where(whole, solved.variances(combinations), np.inf)
         lost = whole & np.isinf(variances)
-        if lost.any() and solved.determined(columns, LOST)[lost].any():  # by rounding, it may be: factorised anew
+        if lost.any() and solved.determined(combinations, LOST)[lost].any():  # by rounding, it may be: factorised anew
             self.information.refactor()
             solved = self._solved(queries, exact=exact)
-            variances = np.where(whole, solved.variances(columns), np.inf)
-        coefficients = solved.coefficients if columns is None else times(columns, solved.coefficients)
+            variances = np.where(whole, solved.variances(combinations), np.inf)
+        coefficients = solved.coefficients if combinations is None else combinations.of(solved.coefficients)
         return coefficients @ self.information.vector, variances, coefficients
 
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
