@@ -314,8 +314,7 @@ class ByClasses:
                 levels[self._keys[at]] = own[chosen]
         found = np.ones(rows.size)
         for place in self._keys:
-            basis = self._bases[place]
-            along = basis.of_levels((levels[place][:, None] == np.arange(basis.labels.size)).astype(float))
+            along = self._bases[place].at(levels[place])
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
         return found
 
