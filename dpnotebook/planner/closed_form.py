@@ -49,6 +49,7 @@ NAMED = 0.01  # a release that has less of the variance, relative to the one tha
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
 MOST_MIXED = 16  # of measurements over several histograms; of more, those of a mixture of all
 ROUNDING = 1e-12  # by which a weight may miss a whole number
+SAFE = 2.0  # times a bound on weights, which may be computed in another order
 
 Mask = NDArray[np.bool_]
 Boxes = Sequence[Mapping[str, Mask]]
@@ -633,6 +634,8 @@ class InClosedForm:
                 continue
             if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
+            if self.joint and mine.size > MOST_MIXED and self._many(one, rows[mine], most):
+                return None
             weights = self._weights(one, rows[mine]) * shares[mine, None]
             if mine.size < rows.size:
                 some, weights = weights, np.zeros((rows.size, one.source.noisy.size))
@@ -654,6 +657,22 @@ class InClosedForm:
                 for key, count in zip(draws.precisions, counts.tolist(), strict=True):
                     keys.extend([key] * count)
         return np.concatenate(columns, axis=1), keys
+
+    def _many(self, one: Determined, rows: NDArray[np.intp], most: int) -> bool:
+        """Return whether the first of some answers of a joint source is of more draws already.
+
+        Its numbers have unit variance: no weight is above the standard error of its answer, by which `draws` leaves out
+        what is negligible beside the largest weight of all the answers.
+        """
+        first = np.abs(one.reconstruction.weights(rows[:1])[0]) * self.shares(one)[rows[0]]
+        least = max(NEGLIGIBLE * SAFE * math.sqrt(float(one.variances[rows].max())), ROUNDING)
+        found = 0
+        for draws in one.source.draws:
+            each = np.abs(draws.share * np.array([*draws.precisions.values()]))
+            found += int(np.count_nonzero(each[:, None] * first[draws.columns] > least))
+            if found > most:
+                return True
+        return False
 
     def sources(self) -> tuple[int, ...]:
         """Return the numbers of the releases that the best answers use, ascending."""
