@@ -49,6 +49,7 @@ NAMED = 0.01  # a release that has less of the variance, relative to the one tha
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
 MOST_MIXED = 16  # of measurements over several histograms; of more, those of a mixture of all
 ROUNDING = 1e-12  # by which a weight may miss a whole number
+SAFE = 2.0  # times a bound on weights, which may be computed in another order
 
 Mask = NDArray[np.bool_]
 Boxes = Sequence[Mapping[str, Mask]]
@@ -182,7 +183,7 @@ class _Marginals:
             places[subset] = slice(first, first + numbers[subset].size)
             first += numbers[subset].size
         draws = [
-            Draws(dict(known.precisions), places[subset], weight / weights[subset], columns)
+            Draws(known.now, places[subset], weight / weights[subset], columns)
             for known, parts in self.known.values()
             for subset, weight, columns in parts
         ]
@@ -299,7 +300,7 @@ def in_classes(found: ByClasses | ByRows, step: float, least_scale: float, reach
     draws = []
     for known, columns in found.sources():
         everything = slice(0, known.weighted.size)
-        draws.append(Draws(dict(known.precisions), columns, 1 / math.sqrt(known.precision), everything))
+        draws.append(Draws(known.now, columns, 1 / math.sqrt(known.precision), everything))
     source = JointNumbers(found.numbers, tuple(draws))
     one = Determined(source, found, found.variances())
     return InClosedForm((one,), step, least_scale, found.every, found.alike, reach)
@@ -330,7 +331,7 @@ def _together(known: Repeats) -> MeasuredHistogram:
     """Return measurements of the same queries as one, of all their precision."""
     first, precision = known.measurement, known.precision
     everything = slice(0, first.operator.shape[0])
-    draws = Draws(dict(known.precisions), everything, 1 / precision, everything)
+    draws = Draws(known.now, everything, 1 / precision, everything)
     noisy = known.weighted / precision
     return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, (draws,))
 
@@ -633,20 +634,45 @@ class InClosedForm:
                 continue
             if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
-            weights = np.zeros((rows.size, one.source.noisy.size))
-            weights[mine] = self._weights(one, rows[mine]) * shares[mine, None]
-            least = NEGLIGIBLE * np.abs(weights).max(initial=1e-300)
+            if self.joint and mine.size > MOST_MIXED and self._many(one, rows[mine], most):
+                return None
+            weights = self._weights(one, rows[mine]) * shares[mine, None]
+            if mine.size < rows.size:
+                some, weights = weights, np.zeros((rows.size, one.source.noisy.size))
+                weights[mine] = some
+            sizes = np.abs(weights).max(axis=0)
+            # A weight that is a whole number but for rounding is one: nothing is left of those near 0.
+            least = max(NEGLIGIBLE * float(sizes.max(initial=1e-300)), ROUNDING)
             for draws in one.source.draws:
-                for key, precision in draws.precisions.items():
-                    own = weights[:, draws.columns] * (draws.share * precision)
-                    near = np.rint(own)
-                    own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
-                    own = own[:, np.abs(own).max(axis=0) > least]
-                    if len(keys) + own.shape[1] > most:
-                        return None
-                    columns.append(own)
-                    keys.extend([key] * own.shape[1])
+                each = draws.share * np.array([*draws.precisions.values()])
+                kept = np.abs(each)[:, None] * sizes[draws.columns] > least
+                counts = np.count_nonzero(kept, axis=1)
+                if len(keys) + int(counts.sum()) > most:
+                    return None
+                which, numbers = np.nonzero(kept)
+                own = weights[:, draws.columns][:, numbers] * each[which]
+                near = np.rint(own)
+                own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
+                columns.append(own)
+                for key, count in zip(draws.precisions, counts.tolist(), strict=True):
+                    keys.extend([key] * count)
         return np.concatenate(columns, axis=1), keys
+
+    def _many(self, one: Determined, rows: NDArray[np.intp], most: int) -> bool:
+        """Return whether the first of some answers of a joint source is of more draws already.
+
+        Its numbers have unit variance: no weight is above the standard error of its answer, by which `draws` leaves out
+        what is negligible beside the largest weight of all the answers.
+        """
+        first = np.abs(one.reconstruction.weights(rows[:1])[0]) * self.shares(one)[rows[0]]
+        least = max(NEGLIGIBLE * SAFE * math.sqrt(float(one.variances[rows].max())), ROUNDING)
+        found = 0
+        for draws in one.source.draws:
+            each = np.abs(draws.share * np.array([*draws.precisions.values()]))
+            found += int(np.count_nonzero(each[:, None] * first[draws.columns] > least))
+            if found > most:
+                return True
+        return False
 
     def sources(self) -> tuple[int, ...]:
         """Return the numbers of the releases that the best answers use, ascending."""

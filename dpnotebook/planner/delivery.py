@@ -36,13 +36,12 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
     None where no answer follows that is as good as was asked.
     """
     law, confidence, linear = problem.law, accuracy.confidence, problem.linear
-    also = Supposed(item_of(item, (0, place), None, law) for place, item in enumerate(option.items))
 
     def own() -> Estimates | None:
         scale = next((item.scale for item in option.items if item.strategy is not None), None)
         return None if scale is None else linear.with_errors(np.zeros(linear.factors.size), law, scale, confidence)
 
-    asked = _asked(problem, also)
+    also, asked = _asked(problem, option)
     said = float(option.std_errors.max(initial=0.0)), option.half_width
     weighted = accuracy.error if accuracy.by_part else None
     for promise in (Promise.of(problem.question, said, weighted), Promise.of(problem.question, weighted=weighted)):
@@ -56,12 +55,15 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
     return None
 
 
-def _asked(problem: PlanningProblem, also: Supposed) -> marginal_measurement.LinearTarget | BesideAtoms | None:
-    """Return the question over all that was measured and what comes beside it; without another block if it can."""
+def _asked(
+    problem: PlanningProblem, option: Option
+) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | None]:
+    """Return what is supposed to be measured, and the question over all; without another block if it can."""
     question, history = problem.question, problem.history
     # A refined number has the place of what it refines, whose noise counts no more.
-    if all(item.refines is None for item in also) and problem.asked.count <= marginal_measurement.MOST_LAWS:
+    if all(item.refines is None for item in option.items) and problem.asked.count <= marginal_measurement.MOST_LAWS:
+        also = Supposed(item_of(item, (0, place), None, problem.law) for place, item in enumerate(option.items))
         found = marginal_measurement.beside_all(problem.asked, question, history, also)
         if found is not None:
-            return found
-    return marginal_measurement.asked_of(question, history, also)
+            return also, found
+    return problem.beside(option.items, over_atoms=False)

@@ -262,10 +262,16 @@ class ByClasses:
         for known, sides, one, first in told.parts:
             if sides not in summed:
                 summed[sides] = _summed(over, sides)
-            part = one.part
-            own = summed[sides][np.ix_(np.arange(count), *self._levels_of(part))]
-            own = own.transpose([0, *(1 + at for at in self._places_of(part))]).reshape(count, len(part.columns))
-            own = own * (part.weight / part.spread * math.sqrt(known.precision))
+            part, levels = one.part, self._levels_of(one.part)
+            own = summed[sides]
+            if any(each.size < size for each, size in zip(levels, own.shape[1:], strict=True)):
+                own = own[np.ix_(np.arange(count), *levels)]
+            own = own.transpose([0, *(1 + at for at in self._places_of(part))])
+            share = part.weight / part.spread * math.sqrt(known.precision)
+            if part.totals is None and (place := _run_of(first, part.columns)) is not None:
+                np.multiply(own, share, out=found[:, place].reshape(own.shape))  # where nothing was before
+                continue
+            own = own.reshape(count, len(part.columns)) * share
             if part.totals is None:
                 found[:, first + part.columns] += own
             else:
@@ -308,8 +314,7 @@ class ByClasses:
                 levels[self._keys[at]] = own[chosen]
         found = np.ones(rows.size)
         for place in self._keys:
-            basis = self._bases[place]
-            along = basis.of_levels((levels[place][:, None] == np.arange(basis.labels.size)).astype(float))
+            along = self._bases[place].at(levels[place])
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
         return found
 
@@ -392,6 +397,13 @@ def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs:
     seen += (rows.T @ others).reshape(seen.shape)
 
 
+def _run_of(first: int, columns: Indices) -> slice | None:
+    """Return the places of some numbers, behind so many others, where they follow each other: mostly they do."""
+    if not columns.size or (np.diff(columns) != 1).any():
+        return None
+    return slice(first + int(columns[0]), first + int(columns[-1]) + 1)
+
+
 def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
     """Return values along one of so many sides."""
     return values.reshape([-1 if at == place else 1 for at in range(count)])
@@ -406,7 +418,7 @@ def _summed(over: Floats, sides: Sides) -> Floats:
     """Return coefficients of all cells, shape (rows, levels...), added up over what is not told apart."""
     for place, side in reversed([*enumerate(sides)]):
         if side.apart:
-            over = over * _shaped(side.levels, place + 1, over.ndim)
+            over = over if side.levels.all() else over * _shaped(side.levels, place + 1, over.ndim)
         else:
             over = np.tensordot(over, side.levels.astype(float), axes=(place + 1, 0))
     return over

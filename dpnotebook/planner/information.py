@@ -9,6 +9,7 @@ answer is used only if its own residual says that it is unbiased, and its varian
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -239,6 +240,41 @@ def _independent(residuals: Floats) -> tuple[Indices, Indices]:
     return chosen, places[: chosen.size]
 
 
+class Combinations:
+    """Combinations of values, which are found soon where each differs little from the one before: running totals do.
+
+    Parameters
+    ----------
+    rows
+        Shape (m, values).
+    """
+
+    def __init__(self, rows: Floats) -> None:
+        self.rows = rows
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """The largest entry of each, shape (m,)."""
+        return np.asarray(np.abs(self.rows).max(axis=1, initial=0.0))
+
+    @cached_property
+    def _steps(self) -> csr_array | None:
+        """From each to the next, where little changes."""
+        from scipy.sparse import csr_array
+
+        if self.rows.shape[0] < MANY_ROWS:
+            return None
+        steps = np.diff(self.rows, axis=0, prepend=0.0)
+        return None if np.count_nonzero(steps) > THIN * steps.size else csr_array(steps)
+
+    def of(self, values: Floats) -> Floats:
+        """Return them of values, shape (values, columns): shape (m, columns)."""
+        if self._steps is None:
+            return np.asarray(self.rows @ values)
+        found = np.asarray(self._steps @ values)
+        return np.cumsum(found, axis=0, out=found)
+
+
 @dataclass(frozen=True)
 class Solved:
     """How some queries are answered.
@@ -258,21 +294,21 @@ class Solved:
     covariance: Floats
     residuals: Floats
 
-    def determined(self, combinations: Floats | None = None, within: float = RESIDUAL) -> NDArray[np.bool_]:
-        """Return which combinations of the queries, shape (m, queries), the measurements determine, shape (m,).
+    def determined(self, combinations: Combinations | None = None, within: float = RESIDUAL) -> NDArray[np.bool_]:
+        """Return which combinations of the queries the measurements determine, shape (m,).
 
         The queries themselves when None; as far as their residuals say that are at most `within` of the largest entry.
         """
         if combinations is None:
             return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= within)
-        left = np.abs(times(combinations, self.residuals)).max(axis=1, initial=0.0)
-        return np.asarray(left <= within * np.abs(combinations).max(axis=1, initial=0.0))
+        left = np.abs(combinations.of(self.residuals)).max(axis=1, initial=0.0)
+        return np.asarray(left <= within * combinations.sizes)
 
-    def variances(self, combinations: Floats | None = None) -> Floats:
+    def variances(self, combinations: Combinations | None = None) -> Floats:
         """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""
         if combinations is None:
             return np.where(self.determined(), np.diagonal(self.covariance), np.inf)
-        found = np.einsum("ij,ij->i", times(combinations, self.covariance), combinations)
+        found = np.einsum("ij,ij->i", combinations.of(self.covariance), combinations.rows)
         return np.where(self.determined(combinations), found, np.inf)
 
 
@@ -328,25 +364,6 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
     probes, seen = information.probes
     left = _summed(probes, bins, count) - z @ seen
     return Solved(z, _summed(z.T, bins, count), left * SCREENED)
-
-
-def times(combinations: Floats, values: Floats) -> Floats:
-    """Return combinations @ values, soon where each differs little from the one before, as running totals do.
-
-    Parameters
-    ----------
-    combinations, values
-        Shapes (m, n) and (n, columns).
-    """
-    from scipy.sparse import csr_array
-
-    if combinations.shape[0] < MANY_ROWS:
-        return np.asarray(combinations @ values)
-    steps = np.diff(combinations, axis=0, prepend=0.0)
-    if np.count_nonzero(steps) > THIN * steps.size:
-        return np.asarray(combinations @ values)
-    found = np.asarray(csr_array(steps) @ values)
-    return np.cumsum(found, axis=0, out=found)
 
 
 def sums_between(values: Floats, bins: Indices, count: int) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
-from dpnotebook.planner.information import LOST, Information, Solved, screened, solve, times
+from dpnotebook.planner.information import LOST, Combinations, Information, Solved, screened, solve
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
@@ -51,6 +52,11 @@ class Queries:
         """Number of queries."""
         return int(self.columns.shape[0])
 
+    @cached_property
+    def combinations(self) -> Combinations | None:
+        """The queries as combinations of the classes; None where these are what is asked."""
+        return None if self.bins else Combinations(self.columns)
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
@@ -74,6 +80,13 @@ class Estimate:
 
 class _NoRoom(Exception):
     """Not all that is to be added has room."""
+
+
+def _same(one: ProductTerm, other: ProductTerm) -> bool:
+    """Return whether two parts ask the same."""
+    if one.axes != other.axes or one.weight != other.weight or one.where.key != other.where.key:
+        return False
+    return one.operator is other.operator or one.operator == other.operator
 
 
 def _in_little_room(cells: Indices | None, columns: Floats | None) -> tuple[NDArray[Any] | None, Floats | None]:
@@ -105,6 +118,8 @@ class LeastSquaresState:
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._index: tuple[int, LineIndex] | None = None
         self._latest: tuple[Queries, int, Solved] | None = None
+        self._latest_screened: tuple[Queries, int, tuple[Solved, Floats]] | None = None
+        self._latest_queries: tuple[ProductTerm, Queries | None] | None = None
         self.latest_beside: Any = None  # what a question and what might be measured have to do with each other
         self._parts: tuple[int, StackedParts] | None = None
         self._passing = False  # whether it is looked at once: nothing is then worked out for the next time
@@ -142,7 +157,13 @@ class LeastSquaresState:
         self._split(*self.atoms.refined(cells))
 
     def queries(self, part: ProductTerm) -> Queries | None:
-        """Return the queries of a part over the cells of this block; None if they are too many."""
+        """Return the queries of a part over the cells of this block; None if they are too many; the latest are kept."""
+        kept = self._latest_queries
+        if kept is None or not _same(kept[0], part):
+            kept = self._latest_queries = part, self._queries(part)
+        return kept[1]
+
+    def _queries(self, part: ProductTerm) -> Queries | None:
         found = unique_columns(part.operator, MOST_ENTRIES)
         if found is None:
             return None
@@ -172,15 +193,28 @@ class LeastSquaresState:
         whole = self._whole(queries)
         if queries.count == 1 and not whole[0]:
             return Estimate(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
-        solved = self._solved(queries, exact=False)
-        variances = np.where(whole, solved.variances(None if queries.bins else queries.columns), np.inf)
+        solved, variances = self._screened(queries)
+        variances = np.where(whole, variances, np.inf)
         return Estimate(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
 
-    def _solved(self, queries: Queries, *, exact: bool) -> Solved:
-        at, classes = queries.cells[self.atoms.first], queries.columns.shape[1]
+    def _screened(self, queries: Queries) -> tuple[Solved, Floats]:
+        """Return how the classes of queries are answered, in passing, and the variances: those of the latest are kept.
+
+        What is known of a question, and what a card would show of it, are the same of many classes.
+        """
+        kept = self._latest_screened
+        if kept is None or kept[0] is not queries or kept[1] != self.information.changes:
+            at = queries.cells[self.atoms.first]
+            solved = screened(self.information, at, queries.columns.shape[1])
+            kept = queries, self.information.changes, (solved, solved.variances(queries.combinations))
+            self._latest_screened = kept
+        return kept[2]
+
+    def _solved(self, queries: Queries, *, exact: bool) -> tuple[Solved, Floats]:
         if not exact:
-            return screened(self.information, at, classes)
-        return self.solved(queries)
+            return self._screened(queries)
+        solved = self.solved(queries)
+        return solved, solved.variances(queries.combinations)
 
     def solved(self, queries: Queries) -> Solved:
         """Return how the classes of queries are answered, with certificates; those of the latest queries are kept."""
@@ -208,16 +242,16 @@ class LeastSquaresState:
 
     def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
         """Return the best answers to queries, their variances and the coefficients z, with certificates."""
-        columns = None if queries.bins else queries.columns
+        combinations = queries.combinations
         whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
-        solved = self._solved(queries, exact=exact)
-        variances = np.where(whole, solved.variances(columns), np.inf)
+        solved, variances = self._solved(queries, exact=exact)
+        variances = np.where(whole, variances, np.inf)
         lost = whole & np.isinf(variances)
-        if lost.any() and solved.determined(columns, LOST)[lost].any():  # by rounding, it may be: factorised anew
+        if lost.any() and solved.determined(combinations, LOST)[lost].any():  # by rounding, it may be: factorised anew
             self.information.refactor()
-            solved = self._solved(queries, exact=exact)
-            variances = np.where(whole, solved.variances(columns), np.inf)
-        coefficients = solved.coefficients if columns is None else times(columns, solved.coefficients)
+            solved, variances = self._solved(queries, exact=exact)
+            variances = np.where(whole, variances, np.inf)
+        coefficients = solved.coefficients if combinations is None else combinations.of(solved.coefficients)
         return coefficients @ self.information.vector, variances, coefficients
 
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:

@@ -21,6 +21,7 @@ from dpnotebook.planner.repeats import Repeats, told
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
@@ -97,6 +98,8 @@ class Basis:
         starts = np.cumsum([0, *(self.sizes[label] for label in np.lexsort((np.arange(self.count), self.kinds)))])
         self._order, self._starts, self._lengths = order, starts[:-1], np.diff(starts)
         self._within = np.arange(size) - np.repeat(self._starts, self._lengths)  # place of a level in its class
+        self._places = np.empty_like(self._within)  # the same, level by level
+        self._places[order] = self._within
         self._contrasts = np.flatnonzero(self._within)
         self.slices: dict[int, slice] = {}  # of the functions of each kind
         kinds, at = self.kinds[self.labels[order[self._contrasts]]], self.count
@@ -115,6 +118,18 @@ class Basis:
         sums = np.zeros((*values.shape[:-1], self.count))
         sums[..., self.labels[self._order[self._starts]]] = np.add.reduceat(ordered, self._starts, axis=-1)
         return np.concatenate([sums / np.sqrt(self.sizes), contrasts], axis=-1)
+
+    def at(self, levels: Indices) -> Floats:
+        """Return the functions at some levels, shape (levels, functions): what `of_levels` makes of each by itself."""
+        found = np.zeros((levels.size, self.labels.size))
+        own = self.labels[levels]
+        found[np.arange(levels.size), own] = 1 / np.sqrt(self.sizes[own])
+        place, there = self._places[levels][:, None], self._within[self._contrasts]
+        contrasts = (place < there).astype(float)
+        contrasts -= (place == there) * there
+        contrasts *= own[:, None] == self.labels[self._order[self._contrasts]]
+        np.divide(contrasts, np.sqrt(there * (there + 1.0)), out=found[:, self.count :])
+        return found
 
     def at_levels(self, values: Floats) -> Floats:
         """Return numbers in the functions at each level, along the last axis."""

@@ -20,6 +20,7 @@ from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of, units_in, units_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent, Replaced
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
@@ -29,6 +30,7 @@ from dpnotebook.query.question import Question
 SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
 
 
+Tried = tuple[Sequence[Planned], bool, Supposed, marginal_measurement.LinearTarget | None]
 Words = Callable[[], tuple[tuple[Action, ...], tuple[str, ...]]]
 
 
@@ -157,6 +159,8 @@ class PlanningProblem:
         Prices of strategies that are worked out meanwhile, to be recorded with the plan.
     forms
         The measure over atoms, once it was looked for: the same at any accuracy.
+    tried
+        What was supposed to be measured last, whether atoms were preferred, and the question beside it.
     """
 
     table: TableSchema
@@ -171,6 +175,7 @@ class PlanningProblem:
     purchases: Purchases = "auto"
     worked_out: dict[str, StrategyPrice] = field(default_factory=dict)
     forms: list[marginal_measurement.LinearTarget | None] = field(default_factory=list)
+    tried: list[Tried] = field(default_factory=list)
 
     @property
     def linear(self) -> LinearAnswers:
@@ -197,9 +202,28 @@ class PlanningProblem:
 
     def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""
-        supposed = [item_of(item, (0, place), None, self.law) for place, item in enumerate(items)]
-        over_atoms = marginal_measurement.tells_together(self.asked)
-        return marginal_measurement.asked_of(self.question, self.history, supposed, over_atoms=over_atoms)
+        return self.beside(items, over_atoms=marginal_measurement.tells_together(self.asked))[1]
+
+    def beside(
+        self, items: Sequence[Planned], *, over_atoms: bool
+    ) -> tuple[Supposed, marginal_measurement.LinearTarget | None]:
+        """Return some measurements as if they had been made, and the question beside them: the latest is kept.
+
+        What is proposed is looked at twice, for what it would tell and for what a card would show.
+        """
+        for latest, preferred, supposed, found in self.tried:
+            # Which of two that are as good is preferred matters only where there are two.
+            if latest is items and (preferred == over_atoms or self._one_form(supposed)):
+                return supposed, found
+        also = Supposed(item_of(item, (0, place), None, self.law) for place, item in enumerate(items))
+        asked = marginal_measurement.asked_of(self.question, self.history, also, over_atoms=over_atoms)
+        self.tried[:] = [(items, over_atoms, also, asked)]
+        return also, asked
+
+    def _one_form(self, also: Supposed) -> bool:
+        """Return whether what is asked beside some measurements has no closed form over everything."""
+        measure = self.question.measures[0]
+        return measure.kind != "sum" and not self.history.closed_form(measure.summand, also).whole
 
     def variances_after(self, items: Sequence[Planned]) -> Floats | None:
         """Return the variance of each answer if some measurements had been made; None where it has no such form."""

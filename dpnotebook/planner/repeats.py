@@ -6,7 +6,7 @@ squares needs (Gauss-Markov): ten thousand measurements of one histogram take no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,6 +53,14 @@ class Repeats:
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
+    _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def now(self) -> Mapping[Key, float]:
+        """The precision of each as it is now: what is added later does not show in it. One copy for all who ask."""
+        if self._now is None:
+            self._now = dict(self.precisions)
+        return self._now
 
     def add(self, item: Item, first: Key) -> None:
         """Add a measurement; `first` is the key of the first of those that it refines, its own if there are none."""
@@ -60,11 +68,13 @@ class Repeats:
         self.weighted += own * item.noisy[0]
         self.precision += own
         self.precisions[item.key] = own
+        self._now = None
         self.latest = max(self.latest, (first[0], -first[1]))
 
     def remove(self, item: Item) -> None:
         """Take a measurement out, of which another one holds all that it said."""
         own = self.precisions.pop(item.key)
+        self._now = None
         self.weighted -= own * item.noisy[0]
         self.precision -= own
 
@@ -286,7 +296,7 @@ def told(known: Repeats, names: Sequence[str], domain: Domain, *, sums: bool = F
     found = []
     for index, small in known.seen_in(names, domain, sums=sums):
         precision, weighted = known.precision / small.spread, small.answers(known.weighted) / small.spread
-        found.append(Observation(measurement.key, index, small, precision, weighted, dict(known.precisions)))
+        found.append(Observation(measurement.key, index, small, precision, weighted, known.now))
     return found
 
 

@@ -9,6 +9,7 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner import level_classes
+from dpnotebook.planner.closed_form import MOST_MIXED, in_classes
 from dpnotebook.planner.exchangeable import by_classes
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
@@ -117,6 +118,22 @@ def test_answers_are_dense_least_squares(seed, monkeypatch):
         assert ((np.abs(left).max(axis=1, initial=0) < 1e-7) == known).all()
         determined += known.sum()
     assert determined > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_draws_add_up_to_the_variance_and_are_given_up_only_where_they_are_too_many(seed, monkeypatch):
+    monkeypatch.setattr(level_classes, "MOST_CLASSES", 10**4)
+    recorded, *_ = a_history(np.random.default_rng(seed), 12)
+    axes = axes_of(("b", "a"))
+    part = ProductTerm(axes, predicate(""), product_of([Identity(axis.size) for axis in axes]), 1.0, np.arange(0))
+    closed = in_classes(by_classes(part, NAMES, DOMAIN, list(recorded.by_queries.values())), 1.0, 1.0, 1.0)
+    rows = np.flatnonzero(np.isfinite(closed.variances))
+    assert rows.size > MOST_MIXED  # of so many the first is looked at before the others
+    weights, keys = closed.draws(rows, 10**6)
+    variances = [recorded.items[key].variance for key in keys]
+    np.testing.assert_allclose(weights**2 @ variances, closed.variances[rows], rtol=1e-6)
+    assert closed.draws(rows, len(keys)) is not None
+    assert all(closed.draws(rows, most) is None for most in (0, len(keys) // 3, len(keys) - 1))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -25,6 +25,8 @@ def test_functions_are_orthonormal_and_each_kind_adds_up_to_nothing_over_each_cl
     functions = basis.at_levels(np.eye(size))
     assert functions @ functions.T == pytest.approx(np.eye(size), abs=1e-12)
     assert basis.of_levels(np.eye(size)) == pytest.approx(functions.T, abs=1e-12)
+    some = random.integers(0, size, 5)
+    assert basis.at(some) == pytest.approx(functions.T[some], abs=1e-12)
     assert [place.start for place in basis.slices.values()] == sorted(place.start for place in basis.slices.values())
     for kind, place in basis.slices.items():
         for function in functions[place]:
