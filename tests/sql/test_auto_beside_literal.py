@@ -54,7 +54,7 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
 
     def error(low, high, noise):
         kept = values.clip(low, high)
-        each = float(noise_between(np.array(low), np.array(high), kept.mean(), KINDS[kind])) * noise
+        each = noise * float(noise_between(np.array(low), np.array(high), kept.mean(), kept.var(), KINDS[kind], law))
         return math.hypot(exact(kind, kept) - exact(kind, values), each / (1 if kind == "sum" else ROWS))
 
     monkeypatch.setattr(value_histogram.histograms, "values", counted)
