@@ -96,7 +96,7 @@ def test_tails_are_as_uncertain_as_noise_makes_them():
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 def test_what_only_locates_values_costs_little_where_there_are_many(law):
-    """Its noise reaches as far as Gaussian noise of a hundredth of the units, or as the last histogram's if less far."""
+    """Its noise reaches as far as Gaussian noise of a hundredth of the units, unless the last histogram's does less."""
     costs = of_range(int(UNITS * law_of(law).cost(1.0 / 2**2)))
     each = [costs.of_locating(units, law_of(law)) for units in (0, 500, 5_000, 50_000, math.inf)]
     assert each == sorted(each, reverse=True)
