@@ -54,7 +54,7 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
 
     def error(low, high, noise):
         kept = values.clip(low, high)
-        each = float(noise_between(np.array(low), np.array(high), kept.mean(), KINDS[kind])) * noise
+        each = noise * float(noise_between(np.array(low), np.array(high), kept.mean(), kept.var(), KINDS[kind], law))
         return math.hypot(exact(kind, kept) - exact(kind, values), each / (1 if kind == "sum" else ROWS))
 
     monkeypatch.setattr(value_histogram.histograms, "values", counted)
@@ -86,7 +86,7 @@ def test_answers_are_seldom_far_from_the_best(kind, name, law, monkeypatch):
     assert np.median(times) < 2.8
     assert np.quantile(times, 0.9) < 4
     assert times.max() < 7.5
-    assert np.mean(parts) < 0.17
+    assert np.mean(parts) < (0.17 if law == "gaussian" else 0.19)  # the farthest of many bins is farther out there
 
 
 @pytest.mark.slow

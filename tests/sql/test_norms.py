@@ -398,10 +398,18 @@ def test_bins_of_a_range_get_wider_away_from_it_and_hold_all_of_the_bounds():
 
 
 def loss_of_range(values, low, high, noise, squares):
-    """Return the root mean squared error of the mean or the variance of values that are kept in a range."""
+    """Return the root mean squared error of the mean or the variance of values that are kept in a range.
+
+    Gaussian noise: 3/5 of a mean's cost are for the sum, 2/5 for the number it is divided by; of a variance's a third
+    each for these and for twice the squares less the number. `test_noise_is_that_of_ratios` draws the same.
+    """
     kept, half = np.clip(values, low, high), (high - low) / 2
-    bias = kept.var() - values.var() if squares else np.abs(kept - values).mean()
-    return math.hypot(bias, noise / values.size * (half**2 if squares else half))
+    place, spread = (kept.mean() - (low + high) / 2) / (half or 1.0), kept.var() / (half or 1.0) ** 2
+    if squares:
+        lines = (place**2 - spread + 0.5, -2 * place, 0.5)  # of number, sum and the other, by derivatives
+        return math.hypot(kept.var() - values.var(), noise / values.size * half**2 * math.sqrt(3) * math.hypot(*lines))
+    bias = np.abs(kept - values).mean()
+    return math.hypot(bias, noise / values.size * half * math.sqrt(1 / 0.6 + place**2 / 0.4))
 
 
 @pytest.mark.statistical

@@ -16,6 +16,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpnotebook.privacy.laws import Noise
+from dpnotebook.sql.aggregates.ratios import MEAN_SHARE
+
 Floats = NDArray[np.float64]
 Answer = Literal["means", "sums", "squares"]
 
@@ -39,25 +42,37 @@ def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
     return np.asarray(half**2) if of == "squares" else half
 
 
-def noise_between(low: Floats, high: Floats, mean: float, of: Answer) -> Floats:
+def noise_between(low: Floats, high: Floats, mean: float, variance: float, of: Answer, law: Noise) -> Floats:
     """Return the noise of an answer of all values, that of a sum of one between bounds 2 apart being 1.
 
     A mean is divided by a number of values that is noisy as well, which tells the more the farther it is from the
-    middle of the bounds; a variance is less the square of the mean, likewise. The numbers are those of Laplace noise on
-    what values lie above one bound and below the other, and those of Gaussian noise are near them.
+    middle of the bounds; a variance is less the square of the mean, likewise.
 
     Parameters
     ----------
     low, high, of
         As for `reach`.
-    mean
-        Where the mean of the values is, about.
+    mean, variance
+        Of the values, about.
+    law
+        Of the noise: on how many values are near one bound, near the other and half-way, with Laplace noise; on their
+        number, sum and squares, with Gaussian noise.
     """
     far = reach(low, high, of)
     if of == "sums":
         return far
-    place = ((mean - (low + high) / 2) / ((high - low) / 2)).clip(-1.0, 1.0)
-    return np.asarray(far * np.sqrt(3 + 10 * place**2 + 3 * place**4 if of == "squares" else 2 + 2 * place**2))
+    half = (high - low) / 2
+    place = ((mean - (low + high) / 2) / half).clip(-1.0, 1.0)
+    if of == "means":
+        of_sum = float(MEAN_SHARE)
+        varied = 2 + 2 * place**2 if law == "laplace" else 1 / of_sum + place**2 / (1 - of_sum)
+        return np.asarray(far * np.sqrt(varied))
+    spread = np.minimum(variance / half**2, 1 - place**2)  # no variance is more between bounds, with that mean
+    if law == "laplace":
+        varied = ((1 + place) ** 2 - spread) ** 2 + (1 - place**2 + spread) ** 2 + ((1 - place) ** 2 - spread) ** 2
+    else:
+        varied = 3 * ((place**2 - spread + 0.5) ** 2 + 4 * place**2 + 0.25)
+    return np.asarray(far * np.sqrt(varied))
 
 
 def bias(counts: Floats, edges: Floats, low: Floats, high: Floats, *, squares: bool) -> Floats:

@@ -48,7 +48,8 @@ MOST_OF_ROWS = Fraction(1, 4)
 PLANNED_UNITS = 10_000
 
 # Those that only tell where most values lie need no more than noise whose standard deviation in a bin is such a part of
-# the units, but at least such a part of what the last one may cost least, which tells how far bounds go.
+# the units, or that is as seldom far out as Gaussian noise of that: the farthest of many bins' noise hides values. But
+# at least such a part of what the last one may cost least, which tells how far bounds go.
 LOCATED = 0.01
 LEAST_LOCATING = 25
 
@@ -261,7 +262,8 @@ class ValueCosts:
 
     def of_locating(self, units: float, law: Law) -> int:
         """Return what each costs that is followed by another one, where about so many units are found."""
-        enough = math.floor(UNITS * float(law.cost((LOCATED * max(units, 1.0)) ** -2.0)))
+        noise = LOCATED * max(units, 1.0) / law.tail_ratio
+        enough = math.floor(UNITS * float(law.cost(noise**-2.0)))
         return max(min(enough, self.of_others(units)), self.least_locating)
 
 

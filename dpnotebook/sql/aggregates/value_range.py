@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -176,7 +177,9 @@ def trimmed(
     if sure is not None:
         lows, highs = lows[lows <= float(sure[0])], highs[highs >= float(sure[1])]
     pairs = np.meshgrid(lows, highs, indexing="ij")
-    error = noise / total * noise_between(pairs[0], pairs[1], mean, of)
+    variance = float((places - mean) ** 2 @ likely / total)
+    law: Noise = "laplace" if tail_ratio > 1.0 else "gaussian"  # which is recorded as how far its noise reaches
+    error = noise / total * noise_between(pairs[0], pairs[1], mean, variance, of, law)
     if safe:
         feared = bias(_finer(heavy), ends, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
         best = int(np.argmin(feared**2 + error.ravel() ** 2))
