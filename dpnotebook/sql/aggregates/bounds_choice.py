@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.sql.aggregates.ratios import MEAN_SHARE
 
 Floats = NDArray[np.float64]
@@ -58,17 +58,17 @@ def noise_between(low: Floats, high: Floats, mean: float, variance: float, of: A
         Of the noise: on how many values are near one bound, near the other and half-way, with Laplace noise; on their
         number, sum and squares, with Gaussian noise.
     """
-    far = reach(low, high, of)
+    far, euclidean = reach(low, high, of), law_of(law).euclidean
     if of == "sums":
         return far
     half = (high - low) / 2
     place = ((mean - (low + high) / 2) / half).clip(-1.0, 1.0)
     if of == "means":
         of_sum = float(MEAN_SHARE)
-        varied = 2 + 2 * place**2 if law == "laplace" else 1 / of_sum + place**2 / (1 - of_sum)
+        varied = 1 / of_sum + place**2 / (1 - of_sum) if euclidean else 2 + 2 * place**2
         return np.asarray(far * np.sqrt(varied))
     spread = np.minimum(variance / half**2, 1 - place**2)  # no variance is more between bounds, with that mean
-    if law == "laplace":
+    if not euclidean:
         varied = ((1 + place) ** 2 - spread) ** 2 + (1 - place**2 + spread) ** 2 + ((1 - place) ** 2 - spread) ** 2
     else:
         varied = 3 * ((place**2 - spread + 0.5) ** 2 + 4 * place**2 + 0.25)

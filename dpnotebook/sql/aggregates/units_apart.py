@@ -76,7 +76,7 @@ def expected_errors(usual: Floats, apart: Floats, likely: float) -> Floats:
 
 
 def units_apart(
-    noisy: Floats, scale: float, units: float, before: int, behind: int = 0, *, laplace: bool = False
+    noisy: Floats, scale: float, units: float, before: int, behind: int = 0, *, stable: bool = True
 ) -> UnitsApart:
     """Return how many units may be in bins where noise hides them.
 
@@ -90,14 +90,14 @@ def units_apart(
         How many there are in all.
     before, behind
         How many bins there are before and behind these, in which nobody of them is.
-    laplace
-        Whether the noise is Laplace, of which far draws are less rare; it is Gaussian else.
+    stable
+        Whether sums of the noise have its own law, the Gaussian; far draws of other noise, Laplace, are less rare.
     """
     runs, expected = _runs(noisy.size)
     amounts = 2.0 ** (np.arange(max(AMOUNTS * math.log2(max(MOST * units, 1.0)), 1.0)) / AMOUNTS)
     wide = (runs > 0).sum(axis=1)
     told, spread = (wide * (runs @ noisy))[:, None], (scale * np.sqrt(wide))[:, None]
-    bend = np.sqrt(2.0 * wide)[:, None] if laplace else math.inf  # from there on as the density of one draw falls
+    bend = math.inf if stable else np.sqrt(2.0 * wide)[:, None]  # from there on as the density of one draw falls
     # How many times as likely a count is where so many units are in the run as where nobody is.
     ratios = np.exp(np.clip(_unlikely(told / spread, bend) - _unlikely((told - amounts) / spread, bend), None, 700.0))
     cases = SEEN * expected[:, None] * ratios / amounts.size

@@ -236,13 +236,14 @@ def _units(told: RowHistogram) -> _Units | None:
     if (end := told.end) is None:
         return None
     counts, edges = np.array(told.counts, dtype=float), np.array(row_edges(told.most), dtype=float)
-    spread = math.sqrt(law_of(told.noise).variance(told.scale))
+    law = law_of(told.noise)
+    spread = math.sqrt(law.variance(told.scale))
     tails = hidden_tail(counts, spread, edges, 0, end, USUAL) if end < counts.size else (np.zeros(0),) * 3
     likely, average, heavy = (np.concatenate([counts[:end], tail]) for tail in tails)
     beyond = min(end + REACH, counts.size)
     apart = units_apart(
         (counts - likely)[end:beyond], spread, float(counts[:end].sum()), end, counts.size - beyond,
-        laplace=told.noise == "laplace",
+        stable=law.stable,
     )  # fmt: skip
     return _Units(likely + WARY * np.maximum(heavy - likely, 0.0), average, heavy, apart, edges[beyond] - 1.0)
 
