@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.inference.dense import UNSUPPORTED
+from dpnotebook.inference.structured import runs_as_rows
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.predicates import Predicates
 
 Integers = NDArray[np.int64]
-CHUNK = 2**22  # entries of rows handled at a time
 
 
 def are_disjoint(operator: Predicates) -> bool:
@@ -47,16 +47,11 @@ class DisjointInverse:
     def intervals(self, starts: Integers, ends: Integers) -> Array:
         """Return w'Mw for each run: one for each query in it; infinite where it cuts one, or holds cells of none."""
         if not self.operator.single_runs:
-            cells = np.arange(self.n)
-            chunks = range(0, starts.size, max(1, CHUNK // self.n))
-            runs = ((starts[i : i + chunks.step, None], ends[i : i + chunks.step, None]) for i in chunks)
-            found = [self.of_rows((first <= cells) & (cells < end)) for first, end in runs]
-            return np.concatenate([np.zeros(0), *found])
+            return runs_as_rows(self.of_rows, np.arange(self.n), starts, ends)
         begun, over = (np.bincount(at, minlength=self.n + 1) for at in (self.operator.starts, self.operator.ends))
         inside = np.cumsum(begun - over)[:-1]  # whether a cell is in a query
         before, held = (np.concatenate([[0], np.cumsum(counts)]) for counts in (begun, inside))
-        borders = np.append(inside == 0, True) | (begun > 0)  # where a run cuts no query
-        borders |= over > 0
+        borders = np.append(inside == 0, True) | (begun > 0) | (over > 0)  # where a run cuts no query
         whole = borders[starts] & borders[ends] & (held[ends] - held[starts] == ends - starts)
         return np.where(whole, before[ends] - before[starts], np.inf).astype(float)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, TypeVar
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.disjoint import DisjointInverse, are_disjoint
-from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
+from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse, chunks, runs_as_rows
 from dpnotebook.inference.toeplitz import ToeplitzInverse, toeplitz_inverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
 from dpnotebook.inference.woodbury import WoodburyInverse
@@ -34,7 +34,6 @@ DIRECT_CELLS = 1024  # up to it, less than a second
 WIDE_ROWS, WIDE_ENTRIES = 1024, 2**24  # most measurements, and most entries of theirs, to go through A A'
 RUN_ENTRIES = 8  # of a run of cells, which is handled by its ends
 WRITTEN = 2**26  # entries of predicates that are written out to reorder their cells
-CHUNK = 2**22  # entries of rows handled at a time
 
 Integers = NDArray[np.int64]
 Value = TypeVar("Value")
@@ -128,11 +127,7 @@ class PermutedInverse:
 
     def intervals(self, starts: Integers, ends: Integers) -> Array:
         """Return w'Mw for runs of cells, which are no runs in the inner order: each is written out."""
-        found = [np.zeros(0)]
-        for some in _chunks(starts.size, self.n):
-            first, last = starts[some][:, None], ends[some][:, None]
-            found.append(self.inner.of_rows(((first <= self.order) & (self.order < last)).astype(float)))
-        return np.concatenate(found)
+        return runs_as_rows(self.inner.of_rows, self.order, starts, ends)
 
     def of_rows(self, rows: Array) -> Array:
         """Return w'Mw for every row."""
@@ -180,15 +175,15 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
     if isinstance(inverse_, PermutedInverse) and (inner := inverse_.inner_workload(workload)) is not None:
         return variances(inverse_.inner, inner)
     if isinstance(workload, Contiguous):
-        chunks = _chunks(workload.shape[0], RUN_ENTRIES)
-        return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in chunks])
+        some = chunks(workload.shape[0], RUN_ENTRIES)
+        return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in some])
     if isinstance(workload, Predicates) and workload.single_runs:
-        chunks = _chunks(workload.shape[0], RUN_ENTRIES)
-        return np.concatenate([inverse_.intervals(workload.starts[rows], workload.ends[rows]) for rows in chunks])
+        some = chunks(workload.shape[0], RUN_ENTRIES)
+        return np.concatenate([inverse_.intervals(workload.starts[rows], workload.ends[rows]) for rows in some])
     if isinstance(workload, Permuted) and inverse_.rank == inverse_.n <= DENSE_CELLS:
         return workload.quadratic(inverse_.apply(np.eye(inverse_.n)[None])[0])
     if isinstance(workload, Explicit) or not isinstance(inverse_, DenseInverse):
-        return np.concatenate([inverse_.of_rows(workload.rows(rows)) for rows in _chunks(*workload.shape)])
+        return np.concatenate([inverse_.of_rows(workload.rows(rows)) for rows in chunks(*workload.shape)])
     result = workload.quadratic(inverse_.matrix)
     if inverse_.outside is not None:
         size = workload.quadratic(np.eye(inverse_.n))
@@ -252,9 +247,3 @@ def sum_of_variances(found: Inverse, workload: Workload) -> float:
             return np.inf
         return float(np.vdot(gram, found.matrix))
     return float(variances(found, workload).sum())
-
-
-def _chunks(m: int, width: int) -> Iterator[Integers]:
-    count = max(1, CHUNK // width)
-    for start in range(0, m, count):
-        yield np.arange(start, min(start + count, m))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +14,7 @@ from dpnotebook.workload.base import Array, Workload
 from dpnotebook.workload.hierarchy import Hierarchy
 
 Integers = NDArray[np.int64]
+CHUNK = 2**22  # entries of rows handled at a time
 CONSTANT = 1e-12  # of the largest entry: entries of a row that differ by less are the same
 
 
@@ -133,3 +134,29 @@ def quadratic(rows: Array, apply: Callable[[Array], Array]) -> Array:
     """Return w'Mw for every row of a (k, n) array, where `apply` is M along the middle axis."""
     solved = apply(rows.T.astype(float)[None])[0]
     return np.asarray(np.einsum("ki,ik->k", rows, solved))
+
+
+def runs_as_rows(of_rows: Callable[[Array], Array], cells: Integers, starts: Integers, ends: Integers) -> Array:
+    """Return w'Mw for runs [start, end) of cells that are each written out, as `of_rows` has it; shape (runs,).
+
+    Parameters
+    ----------
+    of_rows
+        Returns it for rows.
+    cells
+        The cells in the order that rows have them in.
+    starts, ends
+        The runs.
+    """
+    found = [np.zeros(0)]
+    for some in chunks(starts.size, cells.size):
+        first, last = starts[some][:, None], ends[some][:, None]
+        found.append(of_rows(((first <= cells) & (cells < last)).astype(float)))
+    return np.concatenate(found)
+
+
+def chunks(m: int, width: int) -> Iterator[Integers]:
+    """Yield the numbers of m rows of so many entries each, some at a time."""
+    count = max(1, CHUNK // width)
+    for start in range(0, m, count):
+        yield np.arange(start, min(start + count, m))

@@ -227,7 +227,7 @@ def _trimmed(part: AggregateInput, cut: Taken) -> str:
     low, high = (float(bound) for bound in part.bounds[:2])
     between = f"values are taken to be between {low:,.6g} and {high:,.6g}"
     cut, answer = function_of(part.kind).taken(cut)
-    if cut.known and not max(cut.most, 0.0 if math.isnan(cut.apart) else cut.apart):
+    if cut.known and not cut.worst:
         return f"{between}: hardly any is outside"
     return f"{between}: {_taken(cut, answer)}" if cut.known else between
 

@@ -38,6 +38,11 @@ class Taken(NamedTuple):
         return math.isfinite(self.most)
 
     @property
+    def worst(self) -> float:
+        """The most of all that it may be, wherever some may lie; NaN where nothing is known."""
+        return self.most if math.isnan(self.apart) else max(self.most, self.apart)
+
+    @property
     def hidden(self) -> bool:
         """Whether noise hides how much it is: more is expected than the whole answer."""
         return self.about > self.answer

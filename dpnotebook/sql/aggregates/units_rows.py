@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.sql.aggregates.bounds import RUNS, reached
 from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
-from dpnotebook.sql.aggregates.taken import Taken, said_apart
+from dpnotebook.sql.aggregates.taken import Taken, said_apart, three_digits
 from dpnotebook.sql.aggregates.units_apart import EVEN, REACH, UnitsApart, expected_errors, units_apart
 
 Floats = NDArray[np.float64]
@@ -164,9 +164,9 @@ class CountedRows:
             return f"noise hides how many rows one unit has: up to {self.most:,} of each count"
         rows = "1 row" if self.most == 1 else f"{self.most:,} rows"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
-        if max(self.lost.most, 0.0 if math.isnan(self.lost.apart) else self.lost.apart) < LITTLE:
+        if self.lost.worst < LITTLE:
             return f"{count}; hardly any has more"
-        about, most = (f"{float(f'{number:.3g}'):,.4g}" for number in self.lost[:2])
+        about, most = map(three_digits, self.lost[:2])
         more = f", at most about {most}" if about != most else ""
         what = "units" if self.of_units else "rows"
         return (
