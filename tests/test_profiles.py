@@ -11,6 +11,9 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, EngineError, SQLError
 from dpnotebook.sql.aggregates.budget_split import shares
+from dpnotebook.sql.aggregates.expected import clipped
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.profile import known_norms, known_values, profile_keys
 
 UNITS = 6_000
@@ -338,6 +341,18 @@ def test_noise_is_drawn_once_for_each_of_what_is_told(session):
     drawn.clear()
     session.sql(BY_CITY.format("COUNT(*)"), epsilon=2, fresh=True).run()
     assert drawn == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (Taken(0.0, 0.001), ": hardly any has more"),
+        (Taken(0.0, 0.001, apart=700.0, looked=256.0), "(700 if noise hides some that are far from the others, up to"),
+    ],
+)
+def test_that_hardly_any_has_more_is_not_said_where_noise_may_hide_some(session, lost, said):
+    session.sql(BY_CITY.format("COUNT(*)"), epsilon=1).run()
+    assert said in clipped(Measuring.from_json(about(session, 1)["measuring"]), 0, lost, Taken())
 
 
 def test_the_card_and_the_release_say_what_is_cut_off(session):

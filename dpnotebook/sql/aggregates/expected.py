@@ -198,7 +198,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
             less += f"; {_moving(moved, answer)}"
         return f"{_trimmed(part, cut)}; {less}" if cut.known else less
     taken = "hardly any has more"
-    if lost.most > LITTLE * norm:
+    if lost.worst > LITTLE * norm:
         taken = _taken(lost, "group")
     return f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
 
