@@ -28,6 +28,7 @@ from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped, taken_told
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -36,7 +37,6 @@ from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
-from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of

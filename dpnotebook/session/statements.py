@@ -173,6 +173,7 @@ class Statements:
     ) -> Query:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.analysis.analyse import analyse
+        from dpnotebook.sql.analysis.contributions import needs_few
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
 
@@ -208,7 +209,7 @@ class Statements:
             found = analyse(text, self.relations.known, parameters, wanted, within, statement.rates)
             return at_epsilon(found, self.ledger.accountant)[0]
 
-        wanted = contribution if bounded else "as it is"
+        wanted = contribution if bounded or all(map(needs_few, statement.selects)) else "as it is"
         statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)
         if bounds is None and any(one.within for select in statement.selects for one in select.aggregates):
 
@@ -271,19 +272,27 @@ class Statements:
         contribution
             Which one was asked for; "as it is" where nothing else can be.
         """
-        from dpnotebook.sql.analysis.contributions import draws_few
         from dpnotebook.sql.profile import with_usual_norms
 
         clipped = any(select.contribution.kind == "l2" for select in statement.selects)
         if contribution is None and any(select.rows_if_hidden for select in statement.selects):
-            return self._rows_or(read(None), statement, accuracy, fresh)
+            other = self._few_or_all(read(None), read, accuracy, fresh)
+            return self._rows_or(other, statement, accuracy, fresh)
         if contribution in (None, "l2") and clipped:
             other = read(None) if contribution is None else with_usual_norms(statement)
             return self._norms_or(other, statement, accuracy, fresh)
-        if contribution is None and not fresh and any(map(draws_few, statement.selects)):
-            earlier = read("rows")
-            return earlier if self._is_paid(earlier, accuracy) else statement  # as earlier versions measured it
-        return statement
+        return self._few_or_all(statement, read, accuracy, fresh) if contribution is None else statement
+
+    def _few_or_all(
+        self, few: Statement, read: Callable[[str | None], Statement], accuracy: Accuracy, fresh: bool
+    ) -> Statement:
+        """Return a statement that draws a few rows of each unit, or the one of all rows that earlier versions paid."""
+        from dpnotebook.sql.analysis.contributions import draws_few
+
+        if fresh or not any(map(draws_few, few.selects)):
+            return few
+        earlier = read("rows")
+        return earlier if self._is_paid(earlier, accuracy) else few
 
     def _inside_or(
         self, clamped: Callable[[], Statement], inside: Statement, accuracy: Accuracy, fresh: bool

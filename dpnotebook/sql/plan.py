@@ -16,11 +16,11 @@ from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparison
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
-from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups

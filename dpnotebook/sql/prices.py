@@ -22,10 +22,10 @@ from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.units_rows import CountedRows
 from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -153,7 +153,8 @@ def price(
         measurings.append(measured)
         deltas.append(delta)
         clipped.append(found)
-        kept = [found[i].kept if i in found else 1.0 for i in range(len(select.aggregates))]
+        share_of_rows = 1.0 if counting_rows is None else counting_rows.kept
+        kept = [found[i].kept if i in found else share_of_rows for i in range(len(select.aggregates))]
         told_of = counting(groups[place] if groups else (), kept)
         ends = _ends(select, costs, accountant, delta, known_bounds)
         between = [expected(one, confidence, told_of) for one in ends]

@@ -19,15 +19,11 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import histogram_scale
 from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, of_rows
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.units_rows import (
-    Addend,
-    CountedRows,
-    RowHistogram,
-    nearly_best,
-    row_edges,
-    rows_to_count,
-)
+from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
+from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
+from dpnotebook.sql.aggregates.weights_moved import AVERAGED, RANKED
 from dpnotebook.sql.profile import COARSER, HIDDEN, Books, Run, recorded
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite.profiles import rows_of_units
@@ -89,8 +85,8 @@ def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accou
     select, costs, accountant
         What is asked, and what each part of it may cost, which decides about its noise.
     """
-    added = _added(select, costs, accountant)
-    found = rows_to_count(told, added, select.groups_declared, select.contribution.most)
+    asked = _asked(select, costs, accountant)
+    found = rows_to_count(told, asked, select.groups_declared, select.contribution.most)
     return CountedRows(select.rows_if_hidden, hidden=True) if found is None else found
 
 
@@ -100,8 +96,8 @@ def rows_still_suit(
     """Return whether rows that were drawn for one price may stay so for another; arguments as for `counted_rows`."""
     if known is None:
         return True
-    added = _added(select, costs, accountant)
-    return nearly_best(known.told, added, select.groups_declared, select.contribution.most, rows)
+    asked = _asked(select, costs, accountant)
+    return nearly_best(known.told, asked, select.groups_declared, select.contribution.most, rows)
 
 
 def measured_rows(
@@ -147,15 +143,17 @@ def rows_sought(select: PrivateSelect, books: Books, units: int, *, renew: bool 
     return known
 
 
-def _added(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list[Addend]:
-    """Return what depends on how many rows count: averages and quantiles of few rows are about those of all."""
-    found = []
+def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list[Addend | Averaged]:
+    """Return what depends on how many rows count, with its noise."""
+    found: list[Addend | Averaged] = []
     for i, aggregate in enumerate(select.aggregates):
         function = function_of(aggregate.kind)
+        noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
         if function.adds:
-            noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
             once = select.groups_declared if function.of == "units" else None
             found.append(Addend(noise, _worth(aggregate), once))
+        else:
+            found.append(Averaged(noise * (RANKED if function.levelled else AVERAGED)))
     return found
 
 

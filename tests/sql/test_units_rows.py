@@ -21,15 +21,10 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.taken import Taken
-from dpnotebook.sql.aggregates.units_rows import (
-    Addend,
-    CountedRows,
-    RowHistogram,
-    nearly_best,
-    row_edges,
-    rows_to_count,
-)
+from dpnotebook.sql.aggregates.units_rows import Addend, nearly_best, rows_to_count
 from dpnotebook.sql.rewrite.profiles import rows_of_units
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import Key

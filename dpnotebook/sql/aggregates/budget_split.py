@@ -148,7 +148,8 @@ def of_rows(select: PrivateSelect, units: int) -> int:
     """Return what of a cost finds how many rows of a unit should count; 0 where that is not to be found."""
     if not select.rows_if_hidden:
         return 0
-    more = math.sqrt(MANY_GROUPS / select.groups_declared)
+    adds = any(function_of(one.kind).adds for one in select.aggregates)
+    more = math.sqrt(MANY_GROUPS / select.groups_declared) if adds else 1.0
     return max(math.floor(units * min(OF_ROWS * Fraction(max(more, 1.0)).limit_denominator(100), MOST_OF_ROWS)), 1)
 
 

@@ -97,14 +97,14 @@ def private_aggregation(
     source.single = source.single or first_of_unit(where, source)
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_at(node) for node in calls]
-    limits, notes, drawn, rows_if_hidden = contribution_of(
-        clause, private, contribution, source, relations, len(group.all), text, asked
-    )
     names = Names(text)
     keys = key_columns(list(group.all), names.keys(group, select), relations, text)
-    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
+    limits, notes, drawn, rows_if_hidden = contribution_of(
+        clause, private, contribution, source, relations, len(group.all), text, asked, selection == "threshold"
+    )
+    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
     groups = None
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)

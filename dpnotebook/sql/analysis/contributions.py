@@ -37,6 +37,7 @@ def contribution_of(
     keys: int,
     text: Text,
     calls: Sequence[Call] = (),
+    hides: bool = False,
 ) -> tuple[Limits, list[str], str, int]:
     """Return how a unit is bounded, what the plan says about it, a warning where rows are drawn, and `rows_if_hidden`.
 
@@ -47,8 +48,8 @@ def contribution_of(
     private
         Whether there is a clause or a private function.
     wanted
-        "l2", "rows", None; "planned": "l2" where that suits everything that is asked; or "counted": as many rows as are
-        found to suit it, where something adds up.
+        "l2", "rows", None; "counted": as many rows as are found to suit what is asked; or "planned": "l2" where that
+        suits everything, and else "counted", where no threshold hides groups, which goes by the rows declared.
     source
         What is read.
     relations
@@ -59,6 +60,8 @@ def contribution_of(
         The statement.
     calls
         What is asked.
+    hides
+        Whether a threshold hides small groups.
 
     Raises
     ------
@@ -78,9 +81,8 @@ def contribution_of(
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
-    counted = (
-        wanted == "counted" and not private and not source.single and any(function_of(one.kind).adds for one in calls)
-    )
+    counted = wanted == "counted" or (wanted == "planned" and not planned and not hides)
+    counted = counted and not private and not source.single
     if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
         kind = Contribution("rows", 1)
         return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", 0
@@ -88,7 +90,8 @@ def contribution_of(
         kind = Contribution("rows", max_rows or MOST_ROWS)
         declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
         notes.append(f"as many rows of each {unit}{declared} count as are found to suit what is asked")
-        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", max_rows or DRAWN_ROWS
+        hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else max_rows or DRAWN_ROWS
+        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", hidden
     if wanted == "l2" or planned:
         kind = Contribution("l2", max_rows or 1)
         notes.append(f"all that one {unit} adds, over all groups, is scaled down together (contribution='l2')")
@@ -140,6 +143,11 @@ def draws_few(select: PrivateSelect) -> bool:
     """Return whether a few rows of each unit are drawn although nobody has written how many."""
     found = select.written or select.rows_if_hidden
     return not found and select.contribution == Contribution("rows", DRAWN_ROWS)
+
+
+def needs_few(select: PrivateSelect) -> bool:
+    """Return whether it is to be found how many rows of each unit count, of what a few of them would do for."""
+    return bool(select.rows_if_hidden) and not any(function_of(one.kind).adds for one in select.aggregates)
 
 
 def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.counted_rows import kept_of
 from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import StatementBooks
@@ -102,14 +103,13 @@ def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> It
             units = np.full(len(noisy), np.nan)
             if measured.counted is not None:
                 units = noisy[:, measured.place(measured.counted).start] / measured.one
-            kept = told.get("kept", {})
             for i, (aggregate, part) in enumerate(zip(released.aggregates, measured.parts, strict=True)):
                 function = function_of(aggregate.kind)
                 known = function.known(measured, part, noisy) if part.found else None
                 if known is None or (function.sized and released.contribution.kind != select.contribution.kind):
                     continue  # means are of units, or of samples of rows, as these are bounded
                 column = _column(aggregate, others)
-                sizes = known.sizes / float(kept.get(str(i), 1.0))  # all values, and not those that counted
+                sizes = known.sizes / kept_of(told, i)  # all values, and not those that counted
                 known = replace(known, sizes=sizes, units=units).together(list(groups.values()))
                 yield _Counted(record.number, column, known)
 

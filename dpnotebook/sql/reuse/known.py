@@ -19,6 +19,7 @@ from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import Shares, needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.counted_rows import kept_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
@@ -84,8 +85,7 @@ class AnsweredSelect:
 
     def counting(self, groups: Sequence[KnownGroups | None]) -> Sequence[KnownGroups | None]:
         """Return what is known of groups, with which part of their values counted for each aggregate."""
-        kept = self.told.get("kept", {})
-        return counting(groups, [float(kept.get(str(i), 1.0)) for i in range(len(self.measuring.parts))])
+        return counting(groups, [kept_of(self.told, i) for i in range(len(self.measuring.parts))])
 
     @property
     def details(self) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""How many rows of each unit count, as was found, and what that does to answers, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, taken_to_json, three_digits
+
+LITTLE = 0.5  # rows: fewer that are left out of a group are none
+HARDLY = 0.1  # percent of the range of values: by less no mean is moved
+MOVED = "moved"
+
+NOT_KNOWN = Taken()
+
+
+def kept_of(told: Mapping[str, Any], index: int) -> float:
+    """Return which part of all values counted for an aggregate, by what is recorded of it."""
+    of_all = told.get("rows", {}).get("kept", 1.0)
+    return float(told.get("kept", {}).get(str(index), of_all))
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """How many rows of a unit count, as was found.
+
+    Parameters
+    ----------
+    most
+        So many.
+    lost
+        Rows that are left out of a group then, where something adds up.
+    hidden
+        Whether noise hid how many there are.
+    of_units
+        Whether it is units that are left out, and not rows, as nothing else is counted.
+    moved
+        By how much that moves a mean, of the range of its values, or a quantile, of the ranks, where one is asked for.
+    kept
+        Which part of all rows counts.
+    """
+
+    most: int
+    lost: Taken = NOT_KNOWN
+    hidden: bool = False
+    of_units: bool = False
+    moved: Taken = NOT_KNOWN
+    kept: float = 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        told: dict[str, Any] = {"most": self.most, "hidden": self.hidden, "of_units": self.of_units}
+        if self.lost.known:
+            told |= {"about": self.lost.about, "at_most": self.lost.most}
+        if math.isfinite(self.lost.apart):
+            told |= {"apart": self.lost.apart, "looked": self.lost.looked}
+        return told | taken_to_json(MOVED, {0: self.moved}) | ({"kept": self.kept} if self.kept < 1.0 else {})
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> CountedRows:
+        """Return what `to_json` wrote."""
+        lost = Taken(told["about"], told["at_most"]) if "about" in told else Taken()
+        if "apart" in told:
+            lost = lost._replace(apart=told["apart"], looked=told["looked"])
+        moved = taken_from_json(MOVED, told).get(0, NOT_KNOWN)
+        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, told.get("kept", 1.0))
+
+    @property
+    def words(self) -> str:
+        """What counts, and what that does to answers, as a person would say it."""
+        if self.hidden:
+            return f"noise hides how many rows one unit has: up to {self.most:,} of each count"
+        rows = "1 row" if self.most == 1 else f"{self.most:,} rows"
+        count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
+        said = [*filter(None, (self._left_out, self._moving))]
+        return f"{count}: {'; '.join(said)}, beside the noise" if said else f"{count}; hardly any has more"
+
+    @property
+    def _left_out(self) -> str:
+        """How many rows, or units, are left out of counts and sums, in words; "" where hardly any is."""
+        if not self.lost.worst >= LITTLE:
+            return ""
+        about, most = map(three_digits, self.lost[:2])
+        more = f", at most about {most}" if about != most else ""
+        what = "units" if self.of_units else "rows"
+        return f"that leaves about {about} {what} out of a group{more}{said_apart(self.lost)}"
+
+    @property
+    def _moving(self) -> str:
+        """By how much averages and quantiles move, in words; "" where they hardly do."""
+        if not self.moved.worst >= HARDLY:
+            return ""
+        about, most, apart = (f"{float(f'{share:.2g}'):g}%" for share in (*self.moved[:2], self.moved.worst))
+        more = f", at most about {most}" if about != most else ""
+        far = f" ({apart} if noise hides some with far more)" if apart != most else ""
+        return (
+            f"units with more count less, which moves averages by about {about} of the range of values{more}{far}, and "
+            "quantiles by as much of the ranks"
+        )
