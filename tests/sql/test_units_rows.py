@@ -307,10 +307,8 @@ def test_whoever_says_how_many_rows_count_is_heard(frame, same_noise):
         assert "rows" not in record
 
 
-def test_averages_draw_a_few_rows_and_find_nothing(frame, same_noise):
+def test_of_people_nothing_is_found(frame, same_noise):
     with closing(opened(frame)) as session:
-        plan = session.sql("SELECT AVG(cost) AS x FROM visits", epsilon=0.5).plan
-        assert "find first how many rows" not in " ".join(plan.steps)
         alone = session.sql("SELECT COUNT(DISTINCT who) AS n FROM visits", epsilon=0.5)
         assert alone.plan.error == pytest.approx(math.log(20) / 0.5, rel=0.2)  # a unit is one unit: nothing is found
 

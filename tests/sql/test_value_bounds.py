@@ -11,7 +11,6 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Bins, Boolean, Domain, Range
-from dpnotebook.errors import SQLError
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.statement import Relation
 
@@ -147,15 +146,10 @@ def test_averages_and_quantiles_need_no_rows_of_a_unit(delta):
         session.protect(people(), "visits", unit="who", domain={"born": dpn.Range(1900, 2023)})
         statement = "SELECT MEDIAN(LEAST(GREATEST(cost, 0), 1000)) AS m FROM visits"
         query = session.sql(statement, epsilon=2.0)
-        assert "5 rows of each who are drawn" in " ".join(query.plan.warnings)
+        assert "find first how many rows of one unit" in " ".join(query.plan.steps)
         release = query.run()
         found = release.frame.iloc[0]
-        assert "5 rows of each who are drawn" in release.notes[0]
         truth = people()["cost"].median()
         assert found["m_lower"] - 40 <= truth <= found["m_upper"] + 40  # the median of drawn rows is near that of all
         for other in ("SELECT COUNT(*), MEDIAN(cost) FROM visits", "SELECT SUM(cost), CORR(cost, born) FROM visits"):
-            if delta:
-                with pytest.raises(SQLError, match="max_rows=8"):
-                    _ = session.sql(other, epsilon=1.0).plan
-            else:  # how many rows count is found for all of it
-                assert session.sql(other, epsilon=1.0).plan.affordable
+            assert session.sql(other, epsilon=1.0).plan.affordable  # how many rows count is found for all of it
