@@ -153,7 +153,7 @@ def level_number(attribute: Range | Bins, column: str, kind: str) -> str:
 def contributions(summand: Summand, attribute: Attribute, column: str, kind: str) -> list[str]:
     """Return an expression for each component that a row adds: a whole number of steps, 0 for a row without value."""
     absent = is_null(column, kind)
-    if isinstance(attribute, Boolean):
+    if attribute.holds == "boolean":
         values = (f"{column}", f"NOT {column}")[: summand.components]
         return [f"CASE WHEN {absent} THEN 0 WHEN {value} THEN 1 ELSE 0 END" for value in values]
     low, step = number(float(summand.low)), number(float(summand.step))

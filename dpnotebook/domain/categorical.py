@@ -181,6 +181,13 @@ class Categories(Listed):
             raise PredicateError(f"{name} holds numbers, and {value} is a truth value; compare it with a number")
         return super()._find(value, name)
 
+    def level_bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what a row at each listed level adds to a number of True, twice, where levels are truth values."""
+        if self.holds != "boolean":
+            return super().level_bounds()
+        added = np.array([int(level) for level in self.levels])
+        return added, added
+
     def _ordering(self, op: str, value: Any, name: str) -> Mask:
         increasing = self.holds == "number" and (not self.ordered or list(self.levels) == sorted(self.levels))
         if increasing:

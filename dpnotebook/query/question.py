@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Boolean, Categories, Domain
+from dpnotebook.domain import Attribute, Categories, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
@@ -182,7 +182,7 @@ def bounded_value(
         granularity does not divide them or is too fine.
     """
     attribute = domain[column]
-    if isinstance(attribute, Boolean):
+    if attribute.holds == "boolean":
         if bounds is not None or granularity is not None:
             raise DomainError(
                 f"{shorten(column)} is true or false, counted as 1 or 0: leave bounds= and granularity= out"
@@ -220,10 +220,8 @@ def bounded_value(
 
 
 def _summed_as(attribute: Attribute) -> str:
-    """Return how listed truth values or whole numbers are declared to be summed; empty for others."""
+    """Return how listed whole numbers are declared to be summed; empty for others."""
     levels = attribute.levels if isinstance(attribute, Categories) else ()
-    if levels and attribute.holds == "boolean":
-        return ": declare bool"
     numbers = [level for level in levels if not isinstance(level, str)]
     whole = bool(numbers) and all(float(level).is_integer() for level in numbers)
     return f": declare Range({min(numbers):.0f}, {max(numbers):.0f})" if whole else ""
@@ -235,7 +233,7 @@ def value_range(where: Predicate, column: str) -> tuple[Fraction, Fraction] | No
     None where the column has no numeric bounds, or such rows have no value.
     """
     attribute = where.domain[column]
-    if attribute.bounds is None or isinstance(attribute, Boolean):
+    if attribute.bounds is None:
         return None
     levels = [level for level in where.levels_of(column) if level < attribute.regular]
     if not levels:

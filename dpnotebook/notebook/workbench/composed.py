@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpnotebook.domain import Attribute, Boolean, Dates
+from dpnotebook.domain import Attribute, Dates
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.session.as_sql import as_sql
 
@@ -45,7 +45,7 @@ class OfferedVerb:
         bounded = attribute.bounds is not None
         match self.of:
             case "numbers":
-                return bounded or isinstance(attribute, Boolean)
+                return bounded or attribute.holds == "boolean"
             case "bounded":
                 return bounded
             case "ranked":
