@@ -240,7 +240,7 @@ MISTAKES = [
     ("df.dp.count(epsilon=0.1).result()", "a query has no result; it has plan, run, at,"),
     ("release.value", "this release has 2 answers: use .frame"),
     ("release.interval", "this release has 2 answers: use .frame"),
-    ("release / one", "releases are compared row by row, by the same keys: not by sex"),
+    ("one / release", "releases are compared row by row, by the same keys: not by nothing and by sex"),
     ("release.to_csv()", "to_csv() cannot be called so: missing a required argument: 'path'"),
     ("release.to_csv(5)", "to_csv takes the path of a file, such as 'ages.csv', not 5"),
     ("release.samples(0)", "draws= is a whole number from 1 to 100,000, not 0"),

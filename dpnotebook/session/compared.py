@@ -160,7 +160,7 @@ def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
 
 def _names(one: _Side, other: _Side) -> dict[str, tuple[str, str]]:
     """Return which columns are compared, and what that is called."""
-    if set(one.keys) != set(other.keys):
+    if set(one.keys) != set(other.keys) and not _is_one(other):
         said = [", ".join(release.keys) or "nothing" for release in (one, other)]
         raise WorkloadError(f"releases are compared row by row, by the same keys: not by {said[0]} and by {said[1]}")
     same = [name for name in one.names if name in other.names]
@@ -175,6 +175,8 @@ def _names(one: _Side, other: _Side) -> dict[str, tuple[str, str]]:
 def _rows(one: _Side, other: _Side) -> tuple[Rows, Rows]:
     """Return the rows of each that have the same key, in the order of the first."""
     keys = list(one.keys)
+    if keys and _is_one(other):  # each answer beside it
+        return np.arange(len(one.frame)), np.zeros(len(one.frame), dtype=np.intp)
     if not keys and len(one.frame) == len(other.frame) == 1:
         return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
     if not keys:
@@ -185,6 +187,11 @@ def _rows(one: _Side, other: _Side) -> tuple[Rows, Rows]:
                    for release, side in ((one, "row of one"), (other, "row of other")))  # fmt: skip
     both = left.merge(right, on=keys, how="inner").sort_values("row of one")
     return both["row of one"].to_numpy(dtype=np.intp), both["row of other"].to_numpy(dtype=np.intp)
+
+
+def _is_one(release: _Side) -> bool:
+    """Return whether a release is one answer of each measure, by no key: such as a total."""
+    return not release.keys and len(release.frame) == 1
 
 
 def _question(one: _Side, other: _Side, operation: Operation, names: Mapping[str, tuple[str, str]]) -> ComparedQuestion:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-    from dpnotebook.session.compared import ComparedQuestion, Operation
+    from dpnotebook.session.compared import ComparedAnswers, ComparedQuestion, Operation
     from dpnotebook.sql.statement import ShownColumn, Statement
 
 MOST_DRAWS = 100_000  # of a release that is redrawn
@@ -606,10 +606,51 @@ class Release(ShowsCard):
             refuse_arithmetic(self, "/", other)
         return self._compared(other, "over")
 
+    def sum(self, by: str | Sequence[str] = ()) -> Release:
+        """Return its counts and sums added up over rows, with intervals: one total, or one for each level of some keys.
+
+        Worked out from what is recorded, so it costs nothing; `release / release.sum()` are the shares of the total.
+
+        Parameters
+        ----------
+        by
+            Keys that are kept, a name or several; none for one total.
+
+        Raises
+        ------
+        WorkloadError
+            If its answers are no counts or sums of rows that are in one group each, or it has no such key.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.histogram("sex", epsilon=0.5).run()
+        >>> release.sum().value, (release / release.sum()).frame["value"].to_list()
+        (1000.0, [0.6, 0.4])
+        """
+        from dpnotebook.session.added_up import added_up
+
+        kept = (by,) if isinstance(by, str) else tuple(by)
+        found = added_up(self, kept)
+        return self._worked_out(found, self.unit, kept, lambda confidence: self._at(confidence).sum(kept))
+
     def _compared(self, other: Release, operation: Operation) -> Release:
         from dpnotebook.session.compared import compared
 
         found = compared(self, other._at(self.confidence), operation)
+
+        def again(confidence: float) -> Release:
+            return self._at(confidence)._compared(other._at(confidence), operation)
+
+        made = self._worked_out(found, self.unit if operation == "less" else "", self.keys, again)
+        return made if self.origin == other.origin else replace(made, origin="")
+
+    def _worked_out(
+        self, found: ComparedAnswers, unit: str, keys: Sequence[str], again: Callable[[float], Release]
+    ) -> Release:
+        """Return what was worked out from it as a release that costs nothing."""
+        ordered = tuple(order for key, order in zip(self.keys, self.ordered, strict=True) if key in keys)
         return Release(
             frame=found.frame,
             question=found.question,
@@ -618,13 +659,13 @@ class Release(ShowsCard):
             delta=0.0,
             paid=0.0,
             confidence=self.confidence,
-            unit=self.unit if operation == "less" else "",
-            ordered=self.ordered,
+            unit=unit,
+            ordered=ordered,
             sources=found.sources,
             notes=found.notes,
-            again=lambda confidence: self._at(confidence)._compared(other._at(confidence), operation),
+            again=again,
             redraws=found.redraws,
-            origin=self.origin if self.origin == other.origin else "",
+            origin=self.origin,
         )
 
     def _at(self, confidence: float) -> Release:

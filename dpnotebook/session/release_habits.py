@@ -38,7 +38,7 @@ LOOKS = {
     *("get", "xs", "at", "iat", "filter", "drop"),
 }
 FIGURES = {  # what works something out over its rows
-    *("sum", "mean", "median", "min", "max", "std", "var", "sem", "quantile", "describe", "cumsum", "cumprod", "prod"),
+    *("mean", "median", "min", "max", "std", "var", "sem", "quantile", "describe", "cumsum", "cumprod", "prod"),
     *("corr", "cov", "count", "agg", "aggregate", "diff", "pct_change", "rank", "mode", "idxmax", "idxmin", "nunique"),
     *("value_counts", "any", "all"),
 }

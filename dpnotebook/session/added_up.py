@@ -1,0 +1,128 @@
+"""Counts and sums of a release added up over its rows, with intervals: totals, and totals by some of its keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.query.question import Measure
+from dpnotebook.session.answer_frame import column_name
+from dpnotebook.session.compared import ComparedAnswers, ComparedQuestion, Redraws
+from dpnotebook.session.redraws import FEWEST, Drawn, as_often_as_can_be, draws_for, intervals
+from dpnotebook.sql.statement import ShownColumn, Statement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ADD_UP = ("count", "sum")
+CANNOT = "the rows of this release do not add up: ask for the total by a verb, or in SQL"
+
+
+class _Rows(Protocol):
+    """A release, as far as it matters here."""
+
+    @property
+    def frame(self) -> pd.DataFrame: ...
+    @property
+    def question(self) -> object: ...
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+    @property
+    def measures(self) -> tuple[Measure | ShownColumn, ...]: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def sources(self) -> tuple[int, ...]: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def redraws(self) -> Redraws | None: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+    def unit_of(self, measure: Any) -> str: ...
+    def words_of(self, measure: Any) -> str: ...
+
+
+def added_up(release: _Rows, by: Sequence[str]) -> ComparedAnswers:
+    """Return the counts and sums of a release, added up over rows that agree in some of its keys.
+
+    Parameters
+    ----------
+    release
+        Counts or sums by keys, each row of the table in at most one of its groups.
+    by
+        Keys that are kept; none for one total.
+
+    Raises
+    ------
+    WorkloadError
+        If its answers are of another kind, overlap, or were moved, or it has no such key.
+    """
+    measures = _adding(release)
+    for key in by:
+        if key not in release.keys:
+            known = ", ".join(map(shorten, release.keys)) or "none"
+            raise WorkloadError(f"this release has no key {shorten(key)} to add up by; its keys are {known}")
+    if release.redraws is None:
+        raise WorkloadError("counts that were moved are not redrawn: add up the release as it was measured")
+    redraws, kept = release.redraws, [key for key in release.keys if key in by]
+    place, frame = _groups(release.frame, kept)
+    groups = len(frame) if kept else 1
+
+    def totals(draws: int) -> Mapping[str, NDArray[Any]]:
+        drawn = redraws(draws)
+        return {one.name: _summed(np.asarray(drawn[one.name], dtype=float), place, groups) for one in measures}
+
+    drawn = as_often_as_can_be(totals, draws_for(release.confidence, len(release.frame), 0) or FEWEST)
+    if drawn is None:
+        raise WorkloadError("these answers are too many to add up with intervals; their values alone are in .frame")
+    notes = list(release.notes)
+    for one in measures:
+        found = _summed(release.frame[one.name].to_numpy(dtype=float)[None], place, groups)[0]
+        ends = intervals(Drawn(found, drawn[one.name]), (), None, release.confidence)
+        frame[one.name] = found
+        for part, numbers in vars(ends).items():
+            frame[column_name(one.name, part)] = numbers
+        notes += ends.notes(one.name)
+    shown = tuple(
+        ShownColumn(one.name, release.words_of(one), one.kind, one.column, release.unit_of(one)) for one in measures
+    )
+    words = " and ".join(dict.fromkeys(one.words for one in shown))
+    question = ComparedQuestion(release.table, f"{words} by {', '.join(kept)}" if kept else words, release.where, shown)
+    return ComparedAnswers(frame, question, release.sources or (release.number,), tuple(dict.fromkeys(notes)), totals)
+
+
+def _adding(release: _Rows) -> tuple[Measure | ShownColumn, ...]:
+    """Return the measures that add up over the rows of a release."""
+    apart = not isinstance(release.question, Statement) or release.question.outer is None
+    found = tuple(one for one in release.measures if one.kind in ADD_UP)
+    overlapping = any(isinstance(one, Measure) and one.workload is not None for one in found)
+    if not apart or not found or overlapping:
+        raise WorkloadError(CANNOT)
+    return found
+
+
+def _groups(frame: pd.DataFrame, kept: list[str]) -> tuple[NDArray[np.intp], pd.DataFrame]:
+    """Return in which group each row is, and the keys of the groups, in the order in which they come."""
+    import pandas as pd
+
+    if not kept:
+        return np.zeros(len(frame), dtype=np.intp), pd.DataFrame(index=range(1))
+    place = frame.groupby(kept, sort=False, dropna=False).ngroup().to_numpy(dtype=np.intp)
+    first = np.unique(place, return_index=True)[1]
+    return place, frame[kept].iloc[first].reset_index(drop=True)
+
+
+def _summed(values: NDArray[np.float64], place: NDArray[np.intp], groups: int) -> NDArray[np.float64]:
+    """Return the sums over the columns of each group, shape (draws, groups)."""
+    found = np.zeros((values.shape[0], groups))
+    np.add.at(found.T, place, values.T)
+    return found

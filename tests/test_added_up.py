@@ -1,0 +1,128 @@
+"""Counts and sums of a release added up over its rows: the numbers, their intervals, and what does not add up."""
+
+from contextlib import closing
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.errors import WorkloadError
+from dpnotebook.privacy.tails import half_widths, kappa
+
+WARDS = ["Cardio", "Onco", "Paeds", "ICU"]
+
+
+def visits():
+    """Return visits of which each is a person's own."""
+    random = np.random.default_rng(2)
+    frame = pd.DataFrame({"ward": random.choice(WARDS, 4_000, p=[0.5, 0.3, 0.15, 0.05])})
+    return frame.assign(sex=random.choice(["F", "M"], 4_000), age=random.integers(0, 100, 4_000))
+
+
+@pytest.fixture(params=[0.0, 1e-6], ids=["Laplace", "Gaussian"])
+def opened(request):
+    """Return a session, and its table."""
+    frame = visits()
+    with closing(dpn.Session(dpn.Budget(30.0, request.param), ":memory:", confirm="never")) as session:
+        session.protect(
+            frame, "visits", domain={"ward": WARDS, "sex": ["F", "M"], "age": dpn.Range(0, 99)}, rows=len(frame)
+        )
+        yield session, frame
+
+
+def error(release, name="value"):
+    """Return the standard error of the answers, as a list."""
+    column = "std_error" if name == "value" else f"{name}_std_error"
+    return release.frame[column].to_list()
+
+
+def test_a_total_is_the_sum_of_the_answers_and_errs_as_independent_noise_does(opened, same_noise):
+    """Of four counts with noise of their own: twice the standard error of one."""
+    session, frame = opened
+    release = frame.dp.groupby("ward").count(epsilon=0.5).run()
+    spent = session.spent.epsilon
+    total = release.sum()
+    assert total.value == release.frame["value"].sum()
+    assert error(total) == pytest.approx([2 * error(release)[0]], rel=0.06)
+    if session.budget.delta:
+        half = (total.frame["upper"] - total.frame["lower"])[0] / 2
+        assert half == pytest.approx(kappa(0.95, "gaussian") * 2 * error(release)[0], rel=0.08)
+    assert session.spent.epsilon == spent
+    assert (total.keys, total.sources, total.unit) == ((), (release.number,), release.unit)
+    assert total.sum().value == total.value
+
+
+def test_totals_by_some_keys_are_those_of_their_rows(opened, same_noise):
+    _, frame = opened
+    release = frame.dp.groupby(["ward", "sex"]).count(epsilon=0.5).run()
+    by_ward = release.sum("ward")
+    assert by_ward.frame["ward"].to_list() == WARDS
+    assert by_ward.frame["value"].to_list() == release.frame.groupby("ward", sort=False)["value"].sum().to_list()
+    assert error(by_ward) == pytest.approx([np.sqrt(2) * error(release)[0]] * 4, rel=0.08)
+    assert release.sum(["ward", "sex"]).frame["value"].to_list() == release.frame["value"].to_list()
+
+
+def test_what_is_shared_cancels(opened, same_noise):
+    """Shares of the total add up to one, whatever the noise."""
+    _, frame = opened
+    release = frame.dp.groupby("ward").count(epsilon=0.5).run()
+    shares = release / release.sum()
+    assert shares.frame["value"].sum() == pytest.approx(1.0)
+    assert shares.samples(50).groupby("draw")["value"].sum().to_list() == pytest.approx([1.0] * 50)
+    nothing = release.sum() - release.sum()
+    assert nothing.frame.iloc[0].to_list() == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_shares_err_as_the_law_of_small_changes_says(opened, same_noise):
+    """Against the first derivatives of count over total, of counts with noise of one variance."""
+    _, frame = opened
+    release = frame.dp.groupby("ward").count(epsilon=0.5).run()
+    shares = release / release.sum()
+    total, noise = release.sum().value, error(release)[0]
+    share = shares.frame["value"].to_numpy()
+    expected = noise / total * np.sqrt((1 - share) ** 2 + 3 * share**2)
+    assert error(shares) == pytest.approx(expected.tolist(), rel=0.08)
+
+
+def test_statements_add_up_their_counts_and_sums_alone(opened, same_noise):
+    session, _ = opened
+    text = "SELECT ward, COUNT(*) AS n, SUM(age) AS s, AVG(age) AS a FROM visits GROUP BY ward"
+    release = session.sql(text, epsilon=2.0).run()
+    total = release.sum()
+    assert total.names == ("n", "s")
+    for name in total.names:
+        assert total.frame[name][0] == pytest.approx(release.frame[name].sum())
+        squares = np.square(error(release, name)).sum()
+        assert error(total, name) == pytest.approx([np.sqrt(squares)], rel=0.1)
+
+
+def test_intervals_without_delta_are_those_of_the_law_of_a_sum(same_noise):
+    """Of three counts with Laplace noise, whose sum has a law of its own, neither that nor Gaussian."""
+    frame = visits()
+    with closing(dpn.Session(dpn.Budget(10.0), ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", domain={"ward": WARDS[:3], "sex": ["F", "M"]})
+        for confidence in (0.9, 0.95, 0.99):
+            query = frame.dp.groupby("ward").count(epsilon=0.2, confidence=confidence)
+            row = query.run().sum().frame.iloc[0]
+            (width,) = half_widths(np.ones((1, 3)), [Fraction(5)] * 3, "laplace", confidence)
+            assert (row["upper"] - row["lower"]) / 2 == pytest.approx(width, rel=0.12)
+
+
+def test_what_does_not_add_up_is_refused(opened):
+    session, frame = opened
+    release = frame.dp.groupby("ward").count(epsilon=0.5).run()
+    with pytest.raises(WorkloadError, match="has no key 'colour' to add up by; its keys are 'ward'"):
+        release.sum("colour")
+    rolled = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ROLLUP(ward)"
+    others = [
+        frame.dp.groupby("ward").mean("age", epsilon=0.5),  # means
+        frame.dp.cdf("age", epsilon=0.5),  # each row is in many of these
+        session.sql(rolled, epsilon=0.5),
+    ]
+    for query in others:
+        with pytest.raises(WorkloadError, match="do not add up: ask for the total"):
+            query.run().sum()
+    with pytest.raises(WorkloadError, match="add up the release as it was measured"):
+        release.nonnegative().sum()
