@@ -253,7 +253,9 @@ class Questions:
             release = replace(release, confidence=joint, together=True, picked=None, again=None)
         if self.minimum is not None:
             release = without_small_groups(release, self.minimum)
-        if query.statement is not None:
+        if query.statement is not None:  # which in SQL would count them
+            if missing := explain.rows_left_out(query.question):
+                release = replace(release, notes=(*release.notes, missing))
             return self._worked_out(release, query.statement)
         return release if query.shown is None else query.shown(release)
 

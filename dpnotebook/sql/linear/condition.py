@@ -78,8 +78,11 @@ def predicate(where: exp.Expr | None, scope: LinearScope) -> Predicate:
     """
     if where is None:
         return Predicate.everything(scope.domain)
+    parts = operands(bare(where.this)) if isinstance(bare(where.this), exp.And) else [where.this]
     try:
-        found = Predicate.of(condition(where.this, scope), scope.domain, nulls="sql")
+        # Rows without a value of a column are no part of the table, where its missing values are not declared.
+        told = And(*(condition(part, scope) for part in parts if not _is_there(part, scope)))
+        found = Predicate.of(told, scope.domain, nulls="sql")
     except PredicateError:  # of the whole: parts have been tried one by one
         raise NotLinear from None
     if found.is_empty:
@@ -96,6 +99,8 @@ def condition(node: exp.Expr, scope: LinearScope) -> Expression:
         parts = [condition(part, scope) for part in operands(node)]
         return And(*parts) if isinstance(node, exp.And) else Or(*parts)
     if isinstance(node, exp.Not):
+        if isinstance(inner := bare(node.this), exp.Is) and not scope.domain[_column(inner.this, scope)].nullable:
+            raise NotLinear  # also true of what is missing
         return Not(condition(node.this, scope))
     if isinstance(node, exp.Boolean):
         return And() if node.this else Or()
@@ -170,11 +175,22 @@ def _constant(node: exp.Expr, op: str, scope: LinearScope) -> Expression:
 def _is(node: exp.Is, scope: LinearScope) -> Expression:
     name, right = _column(node.this, scope), node.expression
     if isinstance(right, exp.Null):
+        if not scope.domain[name].nullable:
+            raise NotLinear  # of what the table leaves out only the rows can tell
         return IsNull(name)
     if isinstance(right, exp.Boolean) and scope.domain[name].holds == "boolean":
         # unlike =, IS is never undecided
         return And(Not(IsNull(name)), Compare(name, "==", bool(right.this)))
     raise NotLinear
+
+
+def _is_there(node: exp.Expr, scope: LinearScope) -> bool:
+    """Return whether a condition is that a column has a value, of which missing values are not declared."""
+    node = bare(node)
+    inner = bare(node.this) if isinstance(node, exp.Not) else None
+    if not isinstance(inner, exp.Is) or not isinstance(inner.expression, exp.Null):
+        return False
+    return not scope.domain[_column(inner.this, scope)].nullable
 
 
 def _with_order(name: str, scope: LinearScope) -> str:
