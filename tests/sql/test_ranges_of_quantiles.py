@@ -61,3 +61,21 @@ def test_a_high_percentile_is_in_its_interval_where_noise_hides_the_tail():
         row = session.sql("SELECT PERCENTILE_CONT(cost, 0.9) AS q FROM visits", epsilon=0.3).run().frame.iloc[0]
         session.close()
         assert row["q_lower"] <= frame["cost"].quantile(0.9) <= row["q_upper"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("MAX(cost)", "the largest of all may"), ("MIN(cost)", "the least of all may"), ("MEDIAN(cost)", "")],
+)
+@pytest.mark.usefixtures("same_noise")
+def test_that_an_end_may_lie_beyond_the_bounds_that_were_found_is_said(asked, said):
+    """One of 8,000 has far more: noise hides one, and the interval ended at the bound."""
+    cost = np.random.default_rng(6).lognormal(5, 0.8, 8_000)
+    cost[0], cost[1] = 1e6, -1e6
+    with dpn.Session(dpn.Budget(10.0), ":memory:", confirm="never") as session:
+        session.protect(pd.DataFrame({"who": np.arange(8_000), "cost": cost}), "visits", unit="who", max_rows=1)
+        release = session.sql(f"SELECT {asked} AS x FROM visits", epsilon=0.5).run()
+        assert abs(release.frame["x"][0]) < 1e5
+        (note,) = [one for one in release.notes if "values are taken to be between" in one]
+        assert ("lie beyond" in note) == bool(said)
+        assert said in note

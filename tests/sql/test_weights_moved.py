@@ -127,7 +127,7 @@ def test_most_units_with_more_rows_count_in_full_where_noise_is_little():
 
 
 def test_what_is_told_is_recorded_and_said():
-    found = CountedRows(7, moved=Taken(0.3, 1.9, apart=9.5, looked=4_096.0), kept=0.97)
+    found = CountedRows(7, moved=Taken(0.3, 1.9, apart=9.5, looked=4_096.0), averaged=("averages",), kept=0.97)
     again = CountedRows.from_json(found.to_json())
     assert (again.most, again.kept, again.words) == (7, 0.97, found.words)
     assert (again.moved.about, again.moved.most, again.moved.apart, again.moved.looked) == (0.3, 1.9, 9.5, 4_096.0)
@@ -135,9 +135,12 @@ def test_what_is_told_is_recorded_and_said():
     assert kept_of({"rows": found.to_json()}, 0) == 0.97
     assert kept_of({"kept": {"1": 0.5}}, 1) == 0.5
     assert kept_of({}, 0) == 1.0
-    assert "hardly any has more" in CountedRows(7, moved=Taken(0.01, 0.02)).words
-    both = CountedRows(7, Taken(3.0, 9.0), moved=Taken(0.3, 1.9))
+    assert "hardly any has more" in CountedRows(7, moved=Taken(0.01, 0.02), averaged=("averages",)).words
+    both = CountedRows(7, Taken(3.0, 9.0), moved=Taken(0.3, 1.9), averaged=("variances", "quantiles"))
     assert "leaves about 3 rows out of a group, at most about 9; units with more count less" in both.words
+    assert "variances by about 0.3% of the range of values, and quantiles by as much of the ranks" in both.words
+    ranks = CountedRows(7, moved=Taken(0.3, 1.9), averaged=("quantiles",)).words
+    assert "which moves quantiles by about 0.3% of the ranks, at most about 1.9%, beside the noise" in ranks
 
 
 def clinic(units=8_000, seed=4):

@@ -12,6 +12,7 @@ from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
 MOVED = "moved"
+QUANTILES = "quantiles"
 
 NOT_KNOWN = Taken()
 
@@ -38,6 +39,8 @@ class CountedRows:
         Whether it is units that are left out, and not rows, as nothing else is counted.
     moved
         By how much that moves a mean, of the range of its values, or a quantile, of the ranks, where one is asked for.
+    averaged
+        What is moved so: "averages", "variances", "quantiles".
     kept
         Which part of all rows counts.
     """
@@ -47,6 +50,7 @@ class CountedRows:
     hidden: bool = False
     of_units: bool = False
     moved: Taken = NOT_KNOWN
+    averaged: tuple[str, ...] = ()
     kept: float = 1.0
 
     def to_json(self) -> dict[str, Any]:
@@ -56,6 +60,7 @@ class CountedRows:
             told |= {"about": self.lost.about, "at_most": self.lost.most}
         if math.isfinite(self.lost.apart):
             told |= {"apart": self.lost.apart, "looked": self.lost.looked}
+        told |= {"averaged": list(self.averaged)} if self.averaged else {}
         return told | taken_to_json(MOVED, {0: self.moved}) | ({"kept": self.kept} if self.kept < 1.0 else {})
 
     @classmethod
@@ -65,7 +70,8 @@ class CountedRows:
         if "apart" in told:
             lost = lost._replace(apart=told["apart"], looked=told["looked"])
         moved = taken_from_json(MOVED, told).get(0, NOT_KNOWN)
-        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, told.get("kept", 1.0))
+        averaged = tuple(told.get("averaged", ()))
+        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, told.get("kept", 1.0))
 
     @property
     def words(self) -> str:
@@ -95,7 +101,8 @@ class CountedRows:
         about, most, apart = (f"{float(f'{share:.2g}'):g}%" for share in (*self.moved[:2], self.moved.worst))
         more = f", at most about {most}" if about != most else ""
         far = f" ({apart} if noise hides some with far more)" if apart != most else ""
-        return (
-            f"units with more count less, which moves averages by about {about} of the range of values{more}{far}, and "
-            "quantiles by as much of the ranks"
-        )
+        others = " and ".join(one for one in self.averaged if one != QUANTILES)
+        said = [f"{others} by about {about} of the range of values"] if others else []
+        if QUANTILES in self.averaged:
+            said.append(f"{QUANTILES} by {'as much' if others else f'about {about}'} of the ranks")
+        return f"units with more count less, which moves {', and '.join(said)}{more}{far}"

@@ -22,6 +22,7 @@ NORM = "how much one unit adds is found from the data first, with a part of its 
 BOUNDS = "found from the data first, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
+ENDS = {0.0: "least", 1.0: "largest"}
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -229,6 +230,8 @@ def _trimmed(part: AggregateInput, cut: Taken) -> str:
     cut, answer = function_of(part.kind).taken(cut)
     if cut.known and not cut.worst:
         return f"{between}: hardly any is outside"
+    if not cut.known and (ends := [name for place, name in ENDS.items() if place in part.fractions]):
+        return f"{between}, others as the nearest of these: the {' and the '.join(ends)} of all may lie beyond"
     return f"{between}: {_taken(cut, answer)}" if cut.known else between
 
 

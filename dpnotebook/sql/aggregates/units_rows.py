@@ -64,9 +64,12 @@ class Averaged:
     ----------
     noise
         Standard deviation of the noise on the sum of a group, where one row of a unit counts, in half-widths.
+    of
+        What it is, in the plural.
     """
 
     noise: float
+    of: str = "averages"
 
     def squared_errors(self, edges: tuple[int, ...], units: Floats, tried: tuple[int, ...], groups: int) -> Floats:
         """Return its squared error for each number of rows, where so many units are in each bin."""
@@ -96,10 +99,11 @@ def rows_to_count(told: RowHistogram, asked: Sequence[Addend | Averaged], groups
     added = [one for one in asked if isinstance(one, Addend)]
     once = added[0].groups if added and all(one.groups is not None for one in added) else None
     lost = _lost(found, _excess(edges, (best,), once)[0], groups) if added else NOT_KNOWN
-    moved = _moved(found, edges, best) if len(added) < len(asked) else NOT_KNOWN
+    averaged = tuple(dict.fromkeys(one.of for one in asked if isinstance(one, Averaged)))
+    moved = _moved(found, edges, best) if averaged else NOT_KNOWN
     left_out, rows = (float(_of(edges, k) @ np.maximum(found.average, 0.0)) for k in (best, 0))
     kept = float(f"{1.0 - left_out / max(rows, 1.0):.4g}")
-    return CountedRows(best, lost, of_units=once is not None, moved=moved, kept=kept)
+    return CountedRows(best, lost, of_units=once is not None, moved=moved, averaged=averaged, kept=kept)
 
 
 def nearly_best(told: RowHistogram, asked: Sequence[Addend | Averaged], groups: int, most: int, rows: int) -> bool:
