@@ -30,7 +30,7 @@ from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement_json import statement_from_json
 
-LAPLACE = accountant_for(Budget(1.0))
+LAPLACE, GAUSSIAN = accountant_for(Budget(1.0)), accountant_for(Budget(1.0, 1e-6))
 CITIES = [str(i) for i in range(20)]
 BY_CITY = "SELECT city, COUNT(*) AS n FROM visits GROUP BY city"
 MANY = 1_000
@@ -137,13 +137,20 @@ def test_it_is_read_off_noisy_numbers():
     assert 5.5 * math.sqrt(5 / 4 / counts.size) < 0.09  # a tenth too little is told
 
 
-@pytest.mark.parametrize("kinds", [("count",), ("sum",), ("count", "sum", "units"), ("count", "quantiles")])
+KINDS_ASKED = [
+    *[("count",), ("sum",), ("count", "sum", "units"), ("count", "quantiles"), ("quantiles",), ("average",)],
+    ("average", "count"),
+]
+
+
+@pytest.mark.parametrize("accountant", [LAPLACE, GAUSSIAN], ids=["Laplace", "Gaussian"])
+@pytest.mark.parametrize("kinds", KINDS_ASKED)
 @pytest.mark.parametrize("levels", [CITIES, CITIES[:1]])
-def test_a_statement_and_what_it_finds_cost_what_it_costs(kinds, levels):
+def test_a_statement_and_what_it_finds_cost_what_it_costs(kinds, levels, accountant):
     """By the noise that is drawn: what is fixed before is never passed, whatever is found, and hardly missed."""
     more = {"quantiles": {"fractions": (0.5,), "edges": (0.0, 1.0, 2.0, 3.0)}}
     chosen = sought(*(aggregate(kind, 0, 3, name=kind, **more.get(kind, {})) for kind in kinds), levels=levels)
-    total = LAPLACE.units(0.7)
+    total, power = accountant.units(Fraction(7, 10)), 2 if accountant.law.euclidean else 1
     for sizes in ([2] * 4_000, skewed(3_000), [1] * 3):
         drawn = []
 
@@ -151,18 +158,31 @@ def test_a_statement_and_what_it_finds_cost_what_it_costs(kinds, levels):
             drawn.append(scale)
             return np.zeros(size, dtype=np.int64)
 
-        costs = shares(chosen, total, LAPLACE)
-        rows, _ = measured_rows(chosen, costs, LAPLACE, connect(table(sizes)), draw)
-        measured = measuring(chosen.with_rows(rows.most), costs, LAPLACE)
+        costs = shares(chosen, total, accountant)
+        rows, _ = measured_rows(chosen, costs, accountant, connect(table(sizes)), draw)
+        measured = measuring(chosen.with_rows(rows.most), costs, accountant)
         (scale,) = drawn
-        spent = 1 / scale
+        spent = accountant.rate(scale)
         for block in measured.blocks:
-            component = measured.component(block.columns[0])
-            norm = component.norm(measured.contribution, 1)
-            combine = block.combine
-            times = 1 if isinstance(combine, tuple) else int(combine.norm)
-            spent += norm * times / block.scale
-        assert 0.999 < float(spent * UNITS / total) <= 1
+            spent += influence(measured, block, power) * accountant.rate(block.scale)
+        assert 0.998 * total < spent <= total
+
+
+def influence(measured, block, power):
+    """Return the most that one unit changes a block, to that power: by all of its rows, alike and in one group."""
+    parts = [measured.component(column) for column in block.columns]
+    if any(part.once for part in parts):
+        (part,), ((times,),) = parts, block.combine
+        return part.norm(measured.contribution, power) * times**power
+    if not isinstance(block.combine, tuple):  # a row is in one bin
+        most = int((np.abs(block.combine.operator.dense()) ** power).sum(axis=0).max())
+    else:  # a row has a value, between both ends, or none
+        ends = [(1,) if part.statistic in ("rows", "values") else (-part.largest, part.largest) for part in parts]
+        most = max(
+            sum(abs(sum(a * x for a, x in zip(line, values, strict=True))) ** power for line in block.combine)
+            for values in itertools.product(*ends)
+        )
+    return most * measured.contribution.most**power
 
 
 TABLES = {
