@@ -116,9 +116,11 @@ def test_an_unknown_error_says_what_makes_it_known(aggregate):
 
 ASK = {
     "a count of the planner": lambda session: session.table("visits").count(epsilon=1.0).plan,
-    "a count beside a median": lambda session: session.sql("SELECT COUNT(*), MEDIAN(cost) FROM visits", epsilon=1.0),
-    "a sum beside a correlation": lambda session: session.sql(
-        "SELECT city, SUM(cost), CORR(cost, cost * cost) FROM visits GROUP BY 1", epsilon=1
+    "a count beside a median, of groups that a threshold hides": lambda session: session.sql(
+        "SELECT FLOOR(cost), COUNT(*), MEDIAN(cost) FROM visits GROUP BY 1", epsilon=1.0
+    ),
+    "a sum beside a correlation, of such groups": lambda session: session.sql(
+        "SELECT FLOOR(cost), SUM(cost), CORR(cost, cost * cost) FROM visits GROUP BY 1", epsilon=1
     ),
     "bounds of rows": lambda session: session.sql(BY_CITY, epsilon=1.0, contribution="rows"),
 }
