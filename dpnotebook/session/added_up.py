@@ -22,7 +22,7 @@ ADD_UP = ("count", "sum")
 CANNOT = "the rows of this release do not add up: ask for the total by a verb, or in SQL"
 
 
-class _Rows(Protocol):
+class _Summable(Protocol):
     """A release, as far as it matters here."""
 
     @property
@@ -51,7 +51,7 @@ class _Rows(Protocol):
     def words_of(self, measure: Any) -> str: ...
 
 
-def added_up(release: _Rows, by: Sequence[str]) -> ComparedAnswers:
+def added_up(release: _Summable, by: Sequence[str]) -> ComparedAnswers:
     """Return the counts and sums of a release, added up over rows that agree in some of its keys.
 
     Parameters
@@ -100,7 +100,7 @@ def added_up(release: _Rows, by: Sequence[str]) -> ComparedAnswers:
     return ComparedAnswers(frame, question, release.sources or (release.number,), tuple(dict.fromkeys(notes)), totals)
 
 
-def _adding(release: _Rows) -> tuple[Measure | ShownColumn, ...]:
+def _adding(release: _Summable) -> tuple[Measure | ShownColumn, ...]:
     """Return the measures that add up over the rows of a release."""
     apart = not isinstance(release.question, Statement) or release.question.outer is None
     found = tuple(one for one in release.measures if one.kind in ADD_UP)

@@ -21,6 +21,7 @@ from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.analysis.contributions import MOST_ROWS
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
@@ -502,10 +503,8 @@ def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[
     found = [select.drawn for select in statement.selects if select.drawn]
     for select, rows in zip(statement.selects, priced.rows, strict=True):
         if rows is not None:
-            declared = select.rows_if_hidden == select.contribution.most
-            found.append(
-                f"{rows.words}; contribution='rows' lets {select.contribution.most:,} count" if declared else rows.words
-            )
+            most = select.contribution.most
+            found.append(f"{rows.words}; contribution='rows' lets {most:,} count" if most < MOST_ROWS else rows.words)
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
         cut = _known({i: clip.cut for i, clip in known.items()})
