@@ -155,17 +155,15 @@ class _Marginals:
     ----------
     of
         What they are marginals of.
+    place
+        How many others were known when the first of them came.
     known
         The measurements by their queries.
     """
 
     of: _Histogram
+    place: int
     known: dict[str, tuple[Repeats, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
-
-    @property
-    def tells_apart(self) -> bool:
-        """Whether anything was told apart among the rows."""
-        return any(subset for _, parts in self.known.values() for subset, _, _ in parts)
 
     def source(self) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
@@ -204,6 +202,7 @@ class ClosedForm:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self._marginals: dict[str, _Marginals] = {}
+        self._telling: dict[str, int] = {}  # those that may tell of a part of their rows, and their places among all
         self._others: dict[str, Repeats] = {}
         self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
 
@@ -211,7 +210,7 @@ class ClosedForm:
         """Return a copy that can be added to without changing this one."""
         twin = ClosedForm(self.domain)
         twin._marginals = {key: replace(one, known=dict(one.known)) for key, one in self._marginals.items()}
-        twin._others, twin._sources = dict(self._others), dict(self._sources)
+        twin._telling, twin._others, twin._sources = dict(self._telling), dict(self._others), dict(self._sources)
         return twin
 
     def put(self, known: Repeats) -> None:
@@ -228,8 +227,12 @@ class ClosedForm:
             at = True, measurement.where.key
             rows = measurement.where
             if rows.key not in self._marginals:
-                self._marginals[rows.key] = _Marginals(_Histogram(rows, self.domain))
-            self._marginals[rows.key].known[measurement.key] = known, parts
+                self._marginals[rows.key] = _Marginals(_Histogram(rows, self.domain), len(self._marginals))
+            group = self._marginals[rows.key]
+            group.known[measurement.key] = known, parts
+            # A single count tells nothing of a part of its rows, and there may be many.
+            if rows.key not in self._telling and (rows.is_everything or any(subset for subset, _, _ in parts)):
+                self._telling[rows.key] = group.place
         self._sources.pop(at, None)
 
     @property
@@ -264,11 +267,13 @@ class ClosedForm:
 
     def _candidates(self, asked: _Asked) -> Iterator[MeasuredHistogram]:
         """Yield the sources whose rows may hold all those of a question, the latest first."""
-        for key, group in self._marginals.items():
-            same = key == asked.where.key  # a single count tells nothing of a part of its rows
-            rows = group.of.where
-            if same or (asked.may_lie_in(rows) and (rows.is_everything or group.tells_apart)):
-                yield self._source((True, key))
+        of = self._marginals.get(asked.where.key)
+        found = {} if of is None else {asked.where.key: of.place}
+        for key, place in self._telling.items():
+            if key not in found and asked.may_lie_in(self._marginals[key].of.where):
+                found[key] = place
+        for key in sorted(found, key=found.__getitem__):
+            yield self._source((True, key))
         others = [
             key
             for key, known in reversed(self._others.items())

@@ -60,8 +60,7 @@ def _asked(
 ) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | None]:
     """Return what is supposed to be measured, and the question over all; without another block if it can."""
     question, history = problem.question, problem.history
-    # A refined number has the place of what it refines, whose noise counts no more.
-    if all(item.refines is None for item in option.items) and problem.asked.count <= marginal_measurement.MOST_LAWS:
+    if problem.asked.count <= marginal_measurement.MOST_LAWS:
         also = Supposed(item_of(item, (0, place), None, problem.law) for place, item in enumerate(option.items))
         found = marginal_measurement.beside_all(problem.asked, question, history, also)
         if found is not None:
