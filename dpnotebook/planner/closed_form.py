@@ -521,6 +521,15 @@ class Determined:
     variances: Floats
 
 
+def _in_turn(one: Determined, row: int) -> Iterator[Floats]:
+    """Yield what the numbers of each measurement of a source count for in an answer, as far as it is looked at."""
+    if isinstance(one.reconstruction, ByClasses):
+        yield from one.reconstruction.in_turn(row)
+        return
+    weights = one.reconstruction.weights(np.array([row]))[0]
+    yield from (weights[draws.columns] for draws in one.source.draws)
+
+
 @dataclass(frozen=True, eq=False)
 class InClosedForm:
     """A question, and what independent sources say of it, in integers of its summand.
@@ -539,6 +548,8 @@ class InClosedForm:
         For each answer one whose noise has the same law, shape (answers,).
     reach
         The most that a draw of noise can count for in an answer, in steps.
+    supposed
+        Whether some of it is only supposed: then there are no answers yet.
     """
 
     found: tuple[Determined, ...]
@@ -547,6 +558,7 @@ class InClosedForm:
     whole: bool
     alike: NDArray[np.intp]
     reach: float = 1.0
+    supposed: bool = False
 
     told = True  # something that was measured bears on the answers
 
@@ -587,8 +599,8 @@ class InClosedForm:
         return self
 
     def estimates(self) -> tuple[Floats, Floats]:
-        """Return the best answers and their variances, each of shape (answers,)."""
-        return self._values, self.variances
+        """Return the best answers, 0 while they are only supposed, and their variances, each of shape (answers,)."""
+        return np.zeros(self.count) if self.supposed else self._values, self.variances
 
     @cached_property
     def _values(self) -> Floats:
@@ -639,7 +651,8 @@ class InClosedForm:
                 continue
             if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
-            if self.joint and mine.size > MOST_MIXED and self._many(one, rows[mine], most):
+            in_turn = mine.size > MOST_MIXED or isinstance(one.reconstruction, ByClasses)
+            if self.joint and in_turn and self._many(one, rows[mine], most):
                 return None
             weights = self._weights(one, rows[mine]) * shares[mine, None]
             if mine.size < rows.size:
@@ -669,14 +682,19 @@ class InClosedForm:
         Its numbers have unit variance: no weight is above the standard error of its answer, by which `draws` leaves out
         what is negligible beside the largest weight of all the answers.
         """
-        first = np.abs(one.reconstruction.weights(rows[:1])[0]) * self.shares(one)[rows[0]]
+        if (id(one), rows.tobytes()) in self._kept:
+            return False
         least = max(NEGLIGIBLE * SAFE * math.sqrt(float(one.variances[rows].max())), ROUNDING)
-        found = 0
-        for draws in one.source.draws:
-            each = np.abs(draws.share * np.array([*draws.precisions.values()]))
-            found += int(np.count_nonzero(each[:, None] * first[draws.columns] > least))
+        share, found, seen = float(self.shares(one)[rows[0]]), 0, []
+        for draws, weights in zip(one.source.draws, _in_turn(one, int(rows[0])), strict=True):
+            each, own = np.abs(draws.share * np.array([*draws.precisions.values()])), np.abs(weights * share)
+            found += int(np.count_nonzero(each[:, None] * own > least))
             if found > most:
                 return True
+            seen.append(weights)
+        if rows.size == 1:
+            self._kept.clear()
+            self._kept[id(one), rows.tobytes()] = np.concatenate(seen)[None]
         return False
 
     def sources(self) -> tuple[int, ...]:

@@ -6,11 +6,14 @@ a sum of many draws does not reach as far as one draw of its variance.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Estimates, Floats, QuantileAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms
+from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import Promise, combined
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.problem import Option, PlanningProblem
@@ -65,4 +68,7 @@ def _asked(
         found = marginal_measurement.beside_all(problem.asked, question, history, also)
         if found is not None:
             return also, found
-    return problem.beside(option.items, over_atoms=False)
+    also, found = problem.beside(option.items, over_atoms=False)
+    if option.items and isinstance(found, InClosedForm):
+        found = replace(found, supposed=True)
+    return also, found
