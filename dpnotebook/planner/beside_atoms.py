@@ -112,6 +112,8 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
     shares: list[float] = []
     replaced: set[Key] = set()
     for one in supposed:
+        if one.part.operator.shape[0] + asked.count > MOST_ROWS:
+            return None
         queries = block.queries(one.part)
         if queries is None or queries.count + asked.count > MOST_ROWS:
             return None

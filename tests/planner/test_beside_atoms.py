@@ -65,7 +65,7 @@ def test_it_is_what_a_block_of_everything_says(seed):
         question = Question("t", (Measure("count"),), (), where)
         asked = asked_of(question, history)
         assert isinstance(asked, OverAtoms)
-        found = beside_all(asked, question, history, also)
+        found = beside_all(asked, question, history, also, lambda: None)
         assert found is not None
         quick = found.variances
         wanted = asked_of(question, history, also).certain().variances
@@ -91,7 +91,7 @@ def test_so_it_is_of_groups(law):
         if trial % 2:
             also.append(measured(rng, 0, a_range(rng), place=1))
         question = Question("t", (Measure("count"),), ("x",), where)
-        quick = beside_all(asked_of(question, history), question, history, also)
+        quick = beside_all(asked_of(question, history), question, history, also, lambda: None)
         whole = asked_of(question, history, also)
         assert quick is not None
         np.testing.assert_allclose(quick.variances, whole.certain().variances, rtol=1e-7)
@@ -120,7 +120,7 @@ def test_what_is_refined_gives_its_place_to_what_refines_it(law):
             also.append(measured(rng, 0, a_range(rng), place=1))
         for asked_of_rows in (where, ranges[trial + 20]):
             question = Question("t", (Measure("count"),), (), asked_of_rows)
-            quick = beside_all(asked_of(question, history), question, history, also)
+            quick = beside_all(asked_of(question, history), question, history, also, lambda: None)
             whole = asked_of(question, history, also)
             assert quick is not None
             np.testing.assert_allclose(quick.variances, whole.certain().variances, rtol=1e-7)
