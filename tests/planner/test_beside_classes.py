@@ -1,6 +1,7 @@
 """What many answers would be worth beside as many numbers is what dense least squares over all of them says."""
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -70,13 +71,13 @@ def test_it_is_dense_least_squares(low, high):
         for operator, scale, refines in ((Prefix(size), 30, None), (pairs(size), 4, (40, 0)), (pairs(size), 20, None)):
             also = [measured(operator, where, (0, 0), scale, refines=refines)]
             asked = asked_of(question, history)
-            found = beside_all(asked, question, history, also, lambda also=also: asked_of(question, history, also))
+            whole = asked_of(question, history, also)
+            found = beside_all(asked, question, history, also, partial(asked_of, question, history, also))
             assert isinstance(found, BesideClasses)
             rows = np.zeros((size, LEVELS))
             rows[:, low : high + 1] = np.eye(size) if groups else np.tril(np.ones((size, size)))
             kept = [item for key, item in history.items.items() if key != refines]
             np.testing.assert_allclose(found.variances, dense([*kept, *also], rows), rtol=1e-7)
-            whole = asked_of(question, history, also)
             np.testing.assert_allclose(found.variances, whole.certain().variances, rtol=1e-7)
             assert found.alike.tolist() == whole.alike.tolist()
     other = [measured(Identity(LEVELS), everything, (0, 0), 5)]
