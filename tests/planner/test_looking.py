@@ -150,7 +150,7 @@ def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
         twin = block.twin()
         drifted = twin.information
         drifted._own()
-        drifted._inverse *= 1 + 1e-7 * rng.uniform(-1, 1, drifted._inverse.shape)
+        drifted._inverse *= 1 + 1e-7 * rng.standard_normal(drifted._inverse.shape)
         drifted.changes += 1
         assert not twin.known(queries).determined.any()  # of a factorisation that is no better nothing is done
         drifted.changes += 1
