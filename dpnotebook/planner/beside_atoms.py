@@ -38,6 +38,8 @@ class BesideAtoms:
         How it is answered: the weights are coefficients over the atoms of the block.
     further
         The parts that are supposed, and what the mean of each of their numbers counts for, shape (answers, queries).
+    replaced
+        The measurements that are refined: what takes their place is in `further`.
     step, least_scale, reach
         As in `OverAtoms`.
     """
@@ -45,6 +47,7 @@ class BesideAtoms:
     block: LeastSquaresState
     found: SolvedRows
     further: Sequence[tuple[KnownPart, Floats]]
+    replaced: frozenset[Key] = frozenset()
     step: float = 1.0
     least_scale: float = 0.0
     reach: float = 1.0
@@ -73,6 +76,9 @@ class BesideAtoms:
         before = self.block.draws(self.found.weights[rows], most)
         if before is None:
             return None
+        if not self.replaced.isdisjoint(before[1]):
+            kept = [place for place, key in enumerate(before[1]) if key not in self.replaced]
+            before = before[0][:, kept], [before[1][place] for place in kept]
         further = ((part, weights[rows]) for part, weights in self.further)
         now = draws_of(further, rows.size, most - len(before[1]))
         return None if now is None else (np.concatenate([before[0], now[0]], axis=1), before[1] + now[1])
@@ -100,10 +106,14 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
     """
     if block.atoms.count < LEAST_ATOMS or asked.count > MOST_ROWS:
         return None
-    further: list[Queries] = []
+    asked_too: list[Queries] = []
     parts: list[KnownPart] = []
     own: list[float] = []
+    shares: list[float] = []
+    replaced: set[Key] = set()
     for one in supposed:
+        if one.part.operator.shape[0] + asked.count > MOST_ROWS:
+            return None
         queries = block.queries(one.part)
         if queries is None or queries.count + asked.count > MOST_ROWS:
             return None
@@ -111,16 +121,21 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
         gained = one.precision - (0.0 if known is None else known.total)
         if gained <= 0:
             return None
-        further.append(queries)
-        added = {key: one.repeats[key] for key in one.repeats if known is None or key not in known.repeats}
+        asked_too.append(queries)
+        earlier = {} if known is None else known.repeats
+        added = {key: one.repeats[key] for key in one.repeats if key not in earlier}
+        removed = {key: earlier[key] for key in earlier if key not in one.repeats}
+        # What refines another says all that both do: its number counts for more than for what is said anew.
+        shares.append(sum(added.values()) / (sum(added.values()) - sum(removed.values())) if removed else 1.0)
+        replaced.update(removed)
         nowhere = np.empty(0, dtype=np.int32)  # only its draws are looked at
         parts.append(KnownPart(one.part, None, nowhere, queries.count, repeats=added))
         own += [gained] * queries.count
-    if not further or len(own) + asked.count > MOST_ROWS:
+    if not asked_too or len(own) + asked.count > MOST_ROWS:
         return None
     known_of = block.information.changes, asked, tuple(one.name for one in supposed)
     if block.latest_beside is None or block.latest_beside[0] != known_of:  # of other precisions it is the same
-        block.latest_beside = known_of, _together(block, (asked, *further))
+        block.latest_beside = known_of, _together(block, (asked, *asked_too))
     both = block.latest_beside[1]
     if both is None:
         return None
@@ -129,7 +144,8 @@ def beside_atoms(block: LeastSquaresState, asked: Queries, supposed: Sequence[Ob
     sizes = np.maximum(np.abs(asked.columns).max(axis=1, initial=0.0), 1e-300)
     found, gain = beside(first, second, across, np.array(own), sizes)
     pieces = np.split(gain, np.cumsum([part.queries for part in parts])[:-1], axis=1)
-    return BesideAtoms(block, found, list(zip(parts, pieces, strict=True)))
+    further = [(part, piece * share) for part, piece, share in zip(parts, pieces, shares, strict=True)]
+    return BesideAtoms(block, found, further, frozenset(replaced))
 
 
 def _together(block: LeastSquaresState, questions: Sequence[Queries]) -> SolvedRows | None:

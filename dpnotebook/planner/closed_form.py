@@ -155,17 +155,15 @@ class _Marginals:
     ----------
     of
         What they are marginals of.
+    place
+        How many others were known when the first of them came.
     known
         The measurements by their queries.
     """
 
     of: _Histogram
+    place: int
     known: dict[str, tuple[Repeats, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
-
-    @property
-    def tells_apart(self) -> bool:
-        """Whether anything was told apart among the rows."""
-        return any(subset for _, parts in self.known.values() for subset, _, _ in parts)
 
     def source(self) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
@@ -204,6 +202,7 @@ class ClosedForm:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self._marginals: dict[str, _Marginals] = {}
+        self._telling: dict[str, int] = {}  # those that may tell of a part of their rows, and their places among all
         self._others: dict[str, Repeats] = {}
         self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
 
@@ -211,7 +210,7 @@ class ClosedForm:
         """Return a copy that can be added to without changing this one."""
         twin = ClosedForm(self.domain)
         twin._marginals = {key: replace(one, known=dict(one.known)) for key, one in self._marginals.items()}
-        twin._others, twin._sources = dict(self._others), dict(self._sources)
+        twin._telling, twin._others, twin._sources = dict(self._telling), dict(self._others), dict(self._sources)
         return twin
 
     def put(self, known: Repeats) -> None:
@@ -228,8 +227,12 @@ class ClosedForm:
             at = True, measurement.where.key
             rows = measurement.where
             if rows.key not in self._marginals:
-                self._marginals[rows.key] = _Marginals(_Histogram(rows, self.domain))
-            self._marginals[rows.key].known[measurement.key] = known, parts
+                self._marginals[rows.key] = _Marginals(_Histogram(rows, self.domain), len(self._marginals))
+            group = self._marginals[rows.key]
+            group.known[measurement.key] = known, parts
+            # A single count tells nothing of a part of its rows, and there may be many.
+            if rows.key not in self._telling and (rows.is_everything or any(subset for subset, _, _ in parts)):
+                self._telling[rows.key] = group.place
         self._sources.pop(at, None)
 
     @property
@@ -264,11 +267,13 @@ class ClosedForm:
 
     def _candidates(self, asked: _Asked) -> Iterator[MeasuredHistogram]:
         """Yield the sources whose rows may hold all those of a question, the latest first."""
-        for key, group in self._marginals.items():
-            same = key == asked.where.key  # a single count tells nothing of a part of its rows
-            rows = group.of.where
-            if same or (asked.may_lie_in(rows) and (rows.is_everything or group.tells_apart)):
-                yield self._source((True, key))
+        of = self._marginals.get(asked.where.key)
+        found = {} if of is None else {asked.where.key: of.place}
+        for key, place in self._telling.items():
+            if key not in found and asked.may_lie_in(self._marginals[key].of.where):
+                found[key] = place
+        for key in sorted(found, key=found.__getitem__):
+            yield self._source((True, key))
         others = [
             key
             for key, known in reversed(self._others.items())
@@ -516,6 +521,15 @@ class Determined:
     variances: Floats
 
 
+def _in_turn(one: Determined, row: int) -> Iterator[Floats]:
+    """Yield what the numbers of each measurement of a source count for in an answer, as far as it is looked at."""
+    if isinstance(one.reconstruction, ByClasses):
+        yield from one.reconstruction.in_turn(row)
+        return
+    weights = one.reconstruction.weights(np.array([row]))[0]
+    yield from (weights[draws.columns] for draws in one.source.draws)
+
+
 @dataclass(frozen=True, eq=False)
 class InClosedForm:
     """A question, and what independent sources say of it, in integers of its summand.
@@ -534,6 +548,8 @@ class InClosedForm:
         For each answer one whose noise has the same law, shape (answers,).
     reach
         The most that a draw of noise can count for in an answer, in steps.
+    supposed
+        Whether some of it is only supposed: then there are no answers yet.
     """
 
     found: tuple[Determined, ...]
@@ -542,6 +558,7 @@ class InClosedForm:
     whole: bool
     alike: NDArray[np.intp]
     reach: float = 1.0
+    supposed: bool = False
 
     told = True  # something that was measured bears on the answers
 
@@ -582,8 +599,8 @@ class InClosedForm:
         return self
 
     def estimates(self) -> tuple[Floats, Floats]:
-        """Return the best answers and their variances, each of shape (answers,)."""
-        return self._values, self.variances
+        """Return the best answers, 0 while they are only supposed, and their variances, each of shape (answers,)."""
+        return np.zeros(self.count) if self.supposed else self._values, self.variances
 
     @cached_property
     def _values(self) -> Floats:
@@ -634,7 +651,8 @@ class InClosedForm:
                 continue
             if rows.size * one.source.noisy.size > (MOST_JOINT if self.joint else MOST_SUMMED):
                 return None
-            if self.joint and mine.size > MOST_MIXED and self._many(one, rows[mine], most):
+            in_turn = mine.size > MOST_MIXED or isinstance(one.reconstruction, ByClasses)
+            if self.joint and in_turn and self._many(one, rows[mine], most):
                 return None
             weights = self._weights(one, rows[mine]) * shares[mine, None]
             if mine.size < rows.size:
@@ -664,14 +682,19 @@ class InClosedForm:
         Its numbers have unit variance: no weight is above the standard error of its answer, by which `draws` leaves out
         what is negligible beside the largest weight of all the answers.
         """
-        first = np.abs(one.reconstruction.weights(rows[:1])[0]) * self.shares(one)[rows[0]]
+        if (id(one), rows.tobytes()) in self._kept:
+            return False
         least = max(NEGLIGIBLE * SAFE * math.sqrt(float(one.variances[rows].max())), ROUNDING)
-        found = 0
-        for draws in one.source.draws:
-            each = np.abs(draws.share * np.array([*draws.precisions.values()]))
-            found += int(np.count_nonzero(each[:, None] * first[draws.columns] > least))
+        share, found, seen = float(self.shares(one)[rows[0]]), 0, []
+        for draws, weights in zip(one.source.draws, _in_turn(one, int(rows[0])), strict=True):
+            each, own = np.abs(draws.share * np.array([*draws.precisions.values()])), np.abs(weights * share)
+            found += int(np.count_nonzero(each[:, None] * own > least))
             if found > most:
                 return True
+            seen.append(weights)
+        if rows.size == 1:
+            self._kept.clear()
+            self._kept[id(one), rows.tobytes()] = np.concatenate(seen)[None]
         return False
 
     def sources(self) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
 from dpnotebook.planner.beside_atoms import BesideAtoms
+from dpnotebook.planner.beside_classes import BesideClasses
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
@@ -140,7 +141,7 @@ def combined(
     own: Own | None = None,
     *,
     alone: bool = False,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | None = None,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | None = None,
 ) -> Combined | None:
     """Return the best answers to what is linear in a question; of its quantiles of one column, the same for all.
 
@@ -214,7 +215,10 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 
 
 def _from_all(
-    history: History, asked: marginal_measurement.LinearTarget | BesideAtoms, confidence: float, also: Sequence[Item]
+    history: History,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
+    confidence: float,
+    also: Sequence[Item],
 ) -> Estimates:
     """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing.
 
@@ -256,7 +260,7 @@ def _sharper(
     best: Estimates,
     own: Estimates,
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
     confidence: float,
     also: Sequence[Item],
 ) -> Estimates:
@@ -294,7 +298,7 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
 
 def widths_of(
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
     std_errors: Floats,
     confidence: float,
     also: Sequence[Item] = (),
@@ -313,7 +317,7 @@ def widths_of(
 
 
 def draws_of(
-    asked: marginal_measurement.LinearTarget | BesideAtoms,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
     rows: NDArray[np.intp],
     history: History,
     also: Sequence[Item],

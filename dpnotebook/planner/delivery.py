@@ -6,13 +6,16 @@ a sum of many draws does not reach as far as one draw of its variance.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Estimates, Floats, QuantileAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms
+from dpnotebook.planner.beside_classes import BesideClasses
+from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import Promise, combined
-from dpnotebook.planner.items import item_of
 from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.query.question import Accuracy
@@ -57,13 +60,12 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
 
 def _asked(
     problem: PlanningProblem, option: Option
-) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | None]:
+) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | None]:
     """Return what is supposed to be measured, and the question over all; without another block if it can."""
-    question, history = problem.question, problem.history
-    # A refined number has the place of what it refines, whose noise counts no more.
-    if all(item.refines is None for item in option.items) and problem.asked.count <= marginal_measurement.MOST_LAWS:
-        also = Supposed(item_of(item, (0, place), None, problem.law) for place, item in enumerate(option.items))
-        found = marginal_measurement.beside_all(problem.asked, question, history, also)
-        if found is not None:
-            return also, found
-    return problem.beside(option.items, over_atoms=False)
+    also, quick = problem.quickly_beside(option.items)
+    if quick is not None:
+        return also, quick
+    also, found = problem.beside(option.items, over_atoms=False)
+    if option.items and isinstance(found, InClosedForm):
+        found = replace(found, supposed=True)
+    return also, found

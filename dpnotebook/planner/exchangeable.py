@@ -148,7 +148,7 @@ class ByClasses:
         matrix = information.matrix.reshape(sizes + sizes)
         for apart, alike in self._alike.items():
             if all(kind is None or apart[place] for place, kind in enumerate(choice)):
-                _increase(matrix, [apart[place] for place in free], *self._along_classes(alike, choice))
+                _increase(matrix, [apart[place] for place in free], *self._along_classes(*alike, choice))
         information.refactor()
         asked: Floats = np.ones((1, 1), dtype=np.float64)
         coefficients: Floats = information.inverse.reshape([*sizes, math.prod(sizes)])
@@ -160,25 +160,33 @@ class ByClasses:
         return _Block(asked, *refined(information, asked, coefficients.reshape(asked.shape)))
 
     @cached_property
-    def _alike(self) -> dict[tuple[bool, ...], list[tuple[Sides, float]]]:
-        """What was measured, by what it tells apart, with its precision."""
+    def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats]]]:
+        """What was measured, by what it tells apart: the precisions, and what each asks along the classes.
+
+        Of shapes (products,), and (products, classes) for each attribute.
+        """
         found: dict[tuple[bool, ...], list[tuple[Sides, float]]] = {}
         for sides, precision in self._told.precisions.items():
             found.setdefault(tuple(side.apart for side in sides), []).append((sides, precision))
-        return found
+        return {
+            apart: (
+                np.array([precision for _, precision in alike]),
+                [basis.along([sides[place] for sides, _ in alike]) for place, basis in enumerate(self._bases)],
+            )
+            for apart, alike in found.items()
+        }
 
-    def _along_classes(self, alike: Sequence[tuple[Sides, float]], choice: Choice) -> tuple[Floats, list[Floats]]:
+    def _along_classes(
+        self, precisions: Floats, alongs: Sequence[Floats], choice: Choice
+    ) -> tuple[Floats, list[Floats]]:
         """Return the precision of products in a choice of kinds, and what each asks along the classes of the others."""
-        precisions = np.array([precision for _, precision in alike])
-        alongs = []
-        for place, kind in enumerate(choice):
-            basis = self._bases[place]
-            along = basis.along([sides[place] for sides, _ in alike])
+        free = []
+        for place, (kind, along) in enumerate(zip(choice, alongs, strict=True)):
             if kind is None:
-                alongs.append(along)
+                free.append(along)
             else:
-                precisions = precisions * along[:, int(np.argmax(basis.kinds == kind))]
-        return precisions, alongs
+                precisions = precisions * along[:, int(np.argmax(self._bases[place].kinds == kind))]
+        return precisions, free
 
     @cached_property
     def _by_class(self) -> Floats:
@@ -253,17 +261,32 @@ class ByClasses:
             asked = _along(asked, self._bases[place].of_levels, at)
         return self._of_numbers(asked[None])
 
+    def in_turn(self, row: int) -> Iterator[Floats]:
+        """Yield what the numbers of each of the `sources` count for in an answer, shape (numbers,)."""
+        found, first = np.zeros((1, self._told.size)), 0
+        for end in self._filled(self._in_functions(np.array([row])), found):
+            yield found[0, first:end]
+            first = end
+
     def _of_numbers(self, asked: Floats) -> Floats:
         """Return what each number counts for in answers, which are in the functions of the levels asked apart."""
+        found = np.zeros((len(asked), self._told.size))
+        for _ in self._filled(asked, found):
+            pass
+        return found
+
+    def _filled(self, asked: Floats, found: Floats) -> Iterator[int]:
+        """Write what each number counts for where nothing was; yield up to where, behind each measurement."""
         over, count = self._over_cells(asked), len(asked)
-        told = self._told
-        found = np.zeros((count, told.size))
+        done = 0
         summed: dict[Sides, Floats] = {}
-        for known, sides, one, first in told.parts:
+        for known, sides, part, first in self._told.parts:
+            if first > done:
+                yield first
+                done = first
             if sides not in summed:
                 summed[sides] = _summed(over, sides)
-            part, levels = one.part, self._levels_of(one.part)
-            own = summed[sides]
+            levels, own = self._levels_of(part), summed[sides]
             if any(each.size < size for each, size in zip(levels, own.shape[1:], strict=True)):
                 own = own[np.ix_(np.arange(count), *levels)]
             own = own.transpose([0, *(1 + at for at in self._places_of(part))])
@@ -276,7 +299,7 @@ class ByClasses:
                 found[:, first + part.columns] += own
             else:
                 found[:, first + part.columns] += own[:, :, None] * part.totals
-        return found
+        yield self._told.size
 
     def jointly(self) -> tuple[Floats, Floats]:
         """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
@@ -338,10 +361,9 @@ class ByClasses:
         """Return what noisy numbers say of all cells, each times its precision, shape (levels...)."""
         told = self._told
         sums: dict[Sides, Floats] = {}
-        for known, sides, one, first in told.parts:
+        for known, sides, part, first in told.parts:
             if sides not in sums:
                 sums[sides] = np.zeros([basis.labels.size if side.apart else 1 for basis, side in self._along(sides)])
-            part = one.part
             numbers = noisy[first : first + known.weighted.size] * math.sqrt(known.precision)
             own = part.answers(numbers) * (part.weight / part.spread)
             own = own.reshape([axis.size for axis in part.axes]).transpose(np.argsort(self._places_of(part)))

@@ -56,6 +56,7 @@ class Information:
         self._probes: tuple[Floats, Floats] | None = None
         self._shared = False  # with a copy: then arrays are copied before one is written to
         self._seen = False  # whether anything was added: before that there is nothing to copy
+        self.updated = False  # whether G was added to since it was made from X: then rounding adds up in it
         self.changes = 0  # how often this was added to or split
 
     @property
@@ -77,6 +78,7 @@ class Information:
         """A generalised inverse of the information matrix, shape (atoms, atoms)."""
         if self._inverse is None:
             self._inverse, _ = generalised_inverse(self.matrix)
+            self.updated = False
         return self._inverse
 
     def refactor(self) -> None:
@@ -89,6 +91,7 @@ class Information:
         twin = Information(0)
         twin.matrix, twin.vector, twin._inverse = self.matrix, self.vector, self._inverse
         twin._probes, twin._seen, twin.changes = self._probes, self._seen, self.changes
+        twin.updated = self.updated
         self._shared = twin._shared = True
         return twin
 
@@ -171,6 +174,7 @@ class Information:
     def _add_some(self, rows: Floats, precision: Floats) -> NDArray[np.bool_]:
         """Add all measurements of what is known already, or some that see something new; return which were added."""
         assert self._inverse is not None
+        self.updated = True
         sizes = np.abs(rows).max(axis=1, initial=0.0)
         z = rows @ self._inverse
         residuals = rows - z @ self.matrix

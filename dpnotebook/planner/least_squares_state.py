@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
-from dpnotebook.planner.information import LOST, Combinations, Information, Solved, screened, solve
+from dpnotebook.planner.information import LOST, SCREENED, Combinations, Information, Solved, screened, solve
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
@@ -80,6 +80,12 @@ class Estimate:
 
 class _NoRoom(Exception):
     """Not all that is to be added has room."""
+
+
+def _lost(solved: Solved, variances: Floats, whole: NDArray[np.bool_], queries: Queries, within: float) -> bool:
+    """Return whether queries are not determined that may be, as far as rounding hides what is left of them."""
+    lost = whole & np.isinf(variances)
+    return bool(lost.any() and solved.determined(queries.combinations, within)[lost].any())
 
 
 def _same(one: ProductTerm, other: ProductTerm) -> bool:
@@ -194,6 +200,10 @@ class LeastSquaresState:
         if queries.count == 1 and not whole[0]:
             return Estimate(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
         solved, variances = self._screened(queries)
+        # What only rounding hides is known: a plan is the same whether the block was added to or made anew.
+        if self.information.updated and _lost(solved, variances, whole, queries, LOST * SCREENED):
+            self.information.refactor()
+            solved, variances = self._screened(queries)
         variances = np.where(whole, variances, np.inf)
         return Estimate(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
 
@@ -246,8 +256,7 @@ class LeastSquaresState:
         whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
         solved, variances = self._solved(queries, exact=exact)
         variances = np.where(whole, variances, np.inf)
-        lost = whole & np.isinf(variances)
-        if lost.any() and solved.determined(combinations, LOST)[lost].any():  # by rounding, it may be: factorised anew
+        if _lost(solved, variances, whole, queries, LOST):  # by rounding, it may be: factorised anew
             self.information.refactor()
             solved, variances = self._solved(queries, exact=exact)
             variances = np.where(whole, variances, np.inf)

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.known_part import Observation
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
-from dpnotebook.planner.repeats import Repeats, told
+from dpnotebook.planner.repeats import Repeats
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
 
@@ -67,6 +66,15 @@ def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides |
             mask &= boxes[0][name]
         found.append(LevelsAsked(name in axes, mask.tobytes()))
     return tuple(found)
+
+
+def _latest_sides(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
+    """Return `sides_of` a part of what was measured, of the latest attributes kept: it is looked at in every plan."""
+    kept = part.kept.get("sides")
+    if kept is None or kept[0] != tuple(names):
+        kept = part.kept["sides"] = tuple(names), sides_of(part, names, domain)
+    found: Sides | None = kept[1]
+    return found
 
 
 class Basis:
@@ -179,7 +187,7 @@ class ToldProducts:
     def __init__(self, names: Sequence[str], domain: Domain, asked: Sides) -> None:
         self.names, self.domain, self.asked = names, domain, asked
         self.precisions: dict[Sides, float] = {}
-        self.parts: list[tuple[Repeats, Sides, Observation, int]] = []  # and where its numbers start among all
+        self.parts: list[tuple[Repeats, Sides, ProductTerm, int]] = []  # and where its numbers start among all
         self.measured: list[tuple[Repeats, int]] = []
         self.size = 0  # numbers of all measurements
         self.every = True  # whether all that was measured is here
@@ -192,13 +200,15 @@ class ToldProducts:
         if not set(known.measurement.where.attributes) <= set(self.names):
             return  # what they say of other attributes alone is not known how to find
         first, before = self.size, len(self.parts)
-        for one in told(known, self.names, self.domain):
-            sides = sides_of(one.part, self.names, self.domain)
+        single = known.measurement.summand.components == 1
+        for _, part in known.seen_in(self.names, self.domain) if single else ():
+            sides = _latest_sides(part, self.names, self.domain)
             if sides is None:
                 self.every = self.products = False
             elif sides in self.precisions or self._made_room(sides):
-                self.precisions[sides] = self.precisions.get(sides, 0.0) + one.part.weight**2 * one.precision
-                self.parts.append((known, sides, one, first))
+                precision = part.weight**2 * (known.precision / part.spread)
+                self.precisions[sides] = self.precisions.get(sides, 0.0) + precision
+                self.parts.append((known, sides, part, first))
             else:
                 self.every = False
         if len(self.parts) > before:

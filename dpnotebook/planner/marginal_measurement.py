@@ -15,6 +15,7 @@ from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
+from dpnotebook.planner.beside_classes import BesideClasses, classes_of_size, variances_beside
 from dpnotebook.planner.closed_form import NAMED, InClosedForm, in_classes
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
@@ -48,7 +49,6 @@ MOST_LAWS = 64  # of the noise of many answers, that are worth finding
 MOST_COMPARED = 10**7  # weights of noisy numbers in all answers, whose laws are compared
 CLOSER = 1 + 1e-6  # times less variance, from which on least squares over everything is preferred
 POWERS = (2, 3, 4, 6)
-DIGITS = 7  # of the logarithm of a sum of powers, that are equal where laws are
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
 
 
@@ -101,13 +101,17 @@ class OverAtoms:
         A sum of draws has the cumulants that the power sums of its weights say: where these are equal, so is its law.
         """
         own, variances = np.arange(self.count), self.variances
-        if self.count <= MOST_LAWS or not np.isfinite(variances).any() or _classes(variances[:, None])[0] > MOST_LAWS:
+        if (
+            self.count <= MOST_LAWS
+            or not np.isfinite(variances).any()
+            or classes_of_size(variances[:, None])[0] > MOST_LAWS
+        ):
             return own
         sources = self.block.sources.values()
         if self.count * sum(source.queries for source in sources) > MOST_COMPARED:
             return own
         powers = sum((source.powers(weights, POWERS) for source, weights in self.weights()), np.zeros((1, len(POWERS))))
-        kinds, place = _classes(np.where(np.isfinite(variances), powers.T, np.inf).T)
+        kinds, place = classes_of_size(np.where(np.isfinite(variances), powers.T, np.inf).T)
         first = np.full(kinds, self.count)
         np.minimum.at(first, place, own)
         return own if kinds > MOST_LAWS else first[place]
@@ -224,14 +228,6 @@ class Proposal:
     delivered: Callable[[], Floats] | None = None
 
 
-def _classes(numbers: Floats) -> tuple[int, NDArray[np.intp]]:
-    """Return how many rows differ by more than rounding, and which of these each is; all at least 0."""
-    with np.errstate(divide="ignore"):
-        digits = np.round(np.log(numbers), DIGITS)
-    found, place = np.unique(digits, axis=0, return_inverse=True)
-    return len(found), place.reshape(-1)
-
-
 def asked_of(
     question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False, classes: bool = True
 ) -> LinearTarget | None:
@@ -266,7 +262,13 @@ def _best_form(
     return found
 
 
-def beside_all(asked: LinearTarget, question: Question, history: History, also: Sequence[Item]) -> BesideAtoms | None:
+def beside_all(
+    asked: LinearTarget,
+    question: Question,
+    history: History,
+    also: Sequence[Item],
+    whole: Callable[[], LinearTarget | None],
+) -> BesideAtoms | BesideClasses | None:
     """Return a question as it is beside further measurements, where all that was measured is in one block.
 
     Parameters
@@ -275,6 +277,8 @@ def beside_all(asked: LinearTarget, question: Question, history: History, also: 
         What is asked, over what was recorded.
     also
         What is supposed to be recorded next.
+    whole
+        Works it out anew.
 
     Returns
     -------
@@ -284,8 +288,13 @@ def beside_all(asked: LinearTarget, question: Question, history: History, also: 
         return None  # sums follow from other things as well
     if (said := history.said(asked.block, question.measures[0].summand, also)) is None:
         return None
+    numbers = asked.step, least_scale(history, also), asked.reach
+    if asked.count > MOST_LAWS:
+        variances = variances_beside(asked.block, asked.queries, asked.known, said)
+        return None if variances is None else BesideClasses(variances, whole, MOST_LAWS, *numbers)
     found = beside_atoms(asked.block, asked.queries, said)
-    return found and replace(found, step=asked.step, least_scale=least_scale(history, also), reach=asked.reach)
+    step, least, reach = numbers
+    return found and replace(found, step=step, least_scale=least, reach=reach)
 
 
 def known_in(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,12 @@ class ProductTerm:
         """What its queries tell apart."""
         return frozenset(axis.attribute for axis in self.axes) | frozenset(self.where.attributes)
 
-    @property
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What was found out about it, by those who ask for it again and again."""
+        return {}
+
+    @cached_property
     def spread(self) -> float:
         """Variance of each answer, for numbers of unit variance."""
         return 1.0 if self.totals is None else float(self.totals @ self.totals)

@@ -33,6 +33,7 @@ _RARE = 1e-5  # of beta, for all draws together: those that are not zero more se
 _ON_GRID = 1e-6  # of a gap, by which a weight may miss a multiple of it
 _ROUNDED = 9  # decimals to which sums are compared: what differs beyond them is one sum
 _REMEMBERED = 1 << 14  # numbers up to which the quantiles of sums with these weights are remembered
+_MANY_SCALES = 16  # of which draws are put in order in one go
 _SINES = 64  # multiples of an angle that are worked out before the addition theorem takes over
 
 
@@ -156,9 +157,7 @@ def _distinct(weights: Floats, sizes: Floats, scales: Floats) -> tuple[_Sums, In
     columns = np.argsort(scales, kind="stable")
     ordered, sizes, scales = weights[:, columns], sizes[:, columns], scales[columns]
     starts = np.flatnonzero(np.diff(scales, prepend=-1))
-    for start, end in zip(starts, [*starts[1:], scales.size], strict=True):
-        for table in (ordered, sizes):
-            table[:, start:end] = -np.sort(-table[:, start:end], axis=1)
+    _by_weight(ordered, sizes, scales, starts)
     ordered[sizes < _SAME] = 0
     first = np.ones(ordered.shape, dtype=bool)
     first[:, 1:] = sizes[:, :-1] - sizes[:, 1:] > _SAME
@@ -185,6 +184,18 @@ def _distinct(weights: Floats, sizes: Floats, scales: Floats) -> tuple[_Sums, In
     norm = norm[chosen] * scales[-1]
     sums = _Sums(table[chosen], widths[chosen], counts[chosen].astype(float), exponent, square, norm, gap)
     return sums, which.reshape(-1)
+
+
+def _by_weight(ordered: Floats, sizes: Floats, scales: Floats, starts: Indices) -> None:
+    """Put the weights of draws of one scale into falling order, in their place; `starts` begin a scale."""
+    if starts.size > _MANY_SCALES:  # sizes fall with weights: one order is that of both
+        rows = np.arange(len(ordered))[:, None]
+        places = np.lexsort((-ordered, np.broadcast_to(scales, ordered.shape)), axis=1)
+        ordered[:], sizes[:] = ordered[rows, places], sizes[rows, places]
+        return
+    for start, end in zip(starts, [*starts[1:], scales.size], strict=True):
+        for table in (ordered, sizes):
+            table[:, start:end] = -np.sort(-table[:, start:end], axis=1)
 
 
 def _ranks(first: NDArray[np.bool_], sizes: Floats, scales: int) -> Indices:

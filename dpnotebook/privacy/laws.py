@@ -289,9 +289,11 @@ class LaplaceLaw(Law):
         self, weights: Floats, scales: Sequence[Fraction], of: Indices, confidence: float
     ) -> Floats:
         """Return exact quantiles of single draws, and computed ones of sums."""
-        single = np.array([float(laplace_quantile(each, confidence)) for each in scales])[of]
-        width = (weights * single).max(axis=1, initial=0.0)
-        several = np.flatnonzero(np.count_nonzero(weights, axis=1) > 1)
+        draws, width = np.count_nonzero(weights, axis=1), np.zeros(len(weights))
+        for row in np.flatnonzero(draws == 1):
+            draw = np.argmax(weights[row])
+            width[row] = weights[row, draw] * laplace_quantile(scales[of[draw]], confidence)
+        several = np.flatnonzero(draws > 1)
         if several.size:
             width[several] = combined_quantiles(weights[several], _floats(scales)[of], confidence)
         return np.asarray(width)

@@ -10,6 +10,7 @@ import math
 import operator
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from numbers import Real
 
 import numpy as np
@@ -111,14 +112,27 @@ def checked_scale(scale: object) -> Fraction:
     AccuracyError
         If it is not a number from 2^-53 to 2^53.
     """
+    if type(scale) is Fraction:  # what was measured has been checked before, and is looked at by every plan
+        return _checked_fraction(scale.numerator, scale.denominator)
     try:
         if isinstance(scale, bool) or not isinstance(scale, (Real, Decimal)):
             raise TypeError  # noqa: TRY301 - one message for all that is not a number
         exact = Fraction(scale if isinstance(scale, (int, Fraction, Decimal)) else float(scale))
     except (TypeError, ValueError, OverflowError):
         raise AccuracyError(f"the scale of noise must be a finite number above 0, not {shorten(scale)}") from None
+    return _within_range(exact, scale)
+
+
+@lru_cache(maxsize=1 << 14)
+def _checked_fraction(numerator: int, denominator: int) -> Fraction:
+    exact = Fraction(numerator, denominator)
+    return _within_range(exact, exact)
+
+
+def _within_range(exact: Fraction, said: object) -> Fraction:
+    """Return a scale that noise can have; `said` is how it was written."""
     if exact <= 0:
-        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {shorten(scale)}")
+        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {shorten(said)}")
     if exact > MOST_SCALE:
         raise AccuracyError(
             "this accuracy needs noise of more than 2^53 steps, more than whole numbers can carry; "

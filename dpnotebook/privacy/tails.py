@@ -65,19 +65,14 @@ def half_widths(weights: ArrayLike, scale: object, noise: Noise, confidence: flo
 
 
 def _scales(scale: object, draws: int) -> list[Fraction]:
-    """Return the scale of every draw; equal ones are one object."""
+    """Return the scale of every draw; those of one object are one object."""
     if not isinstance(scale, (Sequence, np.ndarray)) or isinstance(scale, str):
         return [checked_scale(scale)] * draws
     if len(scale) != draws:
         raise ValueError(f"there are {len(scale)} scales for {draws} draws; give one scale, or one a draw")
-    known: dict[Fraction, Fraction] = {}
-    equal: dict[int, Fraction] = {}  # mostly few objects, and a fraction takes long to check and to compare
     each_draw = list(scale)  # an array makes new objects at every look
-    for each in each_draw:
-        if id(each) not in equal:
-            one = checked_scale(each)
-            equal[id(each)] = known.setdefault(one, one)
-    return [equal[id(each)] for each in each_draw]
+    known = {key: checked_scale(each) for key, each in {id(each): each for each in each_draw}.items()}
+    return [known[id(each)] for each in each_draw]
 
 
 def kappa(confidence: float, noise: Noise) -> float:

@@ -19,7 +19,7 @@ from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from dpnotebook.sql.linear.public_joins import PublicRows
 
 
 class Relations:
@@ -37,6 +37,7 @@ class Relations:
         self._later: list[ProtectedTable] = []  # described when a statement asks
         self.protected: dict[str, ProtectedTable] = {}
         self._public: dict[str, tuple[Source, str | None]] = {}
+        self._few_rows: dict[str, tuple[Source, PublicRows]] = {}
         self._key = key
 
     def check_secret(self, protected: ProtectedTable) -> None:
@@ -116,12 +117,21 @@ class Relations:
             rounded=self.workspace.rounded(name),
         )
 
-    def few_rows(self, name: str) -> pd.DataFrame | None:
-        """Return a public table of few rows, for planning; None of more, which are not read."""
-        from dpnotebook.sql.linear.public_joins import MOST_ROWS
+    def few_rows(self, name: str) -> PublicRows:
+        """Return a public table of few rows, for planning; of more, which are not read, none.
 
+        What was copied when it was registered is kept, with what was worked out of it; other tables may have changed.
+        """
+        from dpnotebook.sql.linear.public_joins import MOST_ROWS, PublicRows
+
+        source, _ = self._public[name]
+        kept = self._few_rows.get(name)
+        if kept is not None and kept[0] is source and source.at_hand:
+            return kept[1]
         counted = self.workspace.run(f"SELECT COUNT(*) AS n FROM {identifier(name)}", [name])
-        return self.workspace.frame(name) if int(counted["n"][0]) <= MOST_ROWS else None
+        few = int(counted["n"][0]) <= MOST_ROWS
+        self._few_rows[name] = source, PublicRows(self.workspace.frame(name) if few else None)
+        return self._few_rows[name][1]
 
     def check_readable(self, statement: Statement) -> None:
         """Raise FrameChanged or EngineError if its tables cannot be read any more, or its queries cannot run."""

@@ -74,6 +74,43 @@ def group_bys(count):
     return session, [query(variance=float(10 ** rng.uniform(-1, 2))) for _ in range(100)]
 
 
+def many_levels(levels=1_500):
+    """Return a session with a histogram, running totals and ranges of many levels, and queries of all kinds."""
+    rng = np.random.default_rng(7)
+    session = dpn.Session(budget=dpn.Budget(1e5))
+    table = session.protect(pd.DataFrame({"x": [0]}), "t", domain={"x": dpn.Range(0, levels - 1)})
+    table.histogram("x", epsilon=0.5).run()
+    table.cdf("x", epsilon=0.5, fresh=True).run()
+    for a, b in ranges(rng, 30, levels):
+        table.count(where=f"x >= {a} and x < {b}", epsilon=0.5, fresh=True).run()
+    queries = []
+    for a, b in ranges(rng, 8, levels):
+        where, accuracy = f"x >= {a} and x < {b}", {"variance": float(10 ** rng.uniform(0, 3))}
+        queries += [
+            table.count(where=where, **accuracy),
+            table.histogram("x", where=where, **accuracy),
+            table.histogram("x", **accuracy),
+            table.cdf("x", **accuracy),
+            table.cdf("x", where=where, **accuracy),
+        ]
+    return session, queries
+
+
+def never_bought(count, levels=2_000):
+    """Return a session with so many past ranges of mixed errors, none of them bought for, and queries of others."""
+    rng = np.random.default_rng(3)
+    session = dpn.Session(budget=dpn.Budget(1e6), purchases="never")
+    table = session.protect(pd.DataFrame({"x": [0]}), "t", domain={"x": dpn.Range(0, levels - 1)})
+
+    def query():
+        ((a, b),) = ranges(rng, 1, levels)
+        return table.count(where=f"x >= {a} and x < {b}", error=float(rng.choice([30, 60, 90])))
+
+    for _ in range(count):
+        query().run()
+    return session, [query() for _ in range(40)]
+
+
 def two_thousand_atoms():
     """Return a session whose measurements tell 2,000 cells apart, and queries of all kinds."""
     rng = np.random.default_rng(3)
@@ -135,6 +172,8 @@ def main():
     print(f"{'':<42} {'past':>6} {'atoms':>6} {'median ms':>9} {'95% ms':>9} {'limit':>7} {'free':>6}")
     line("ranges of one attribute", *random_ranges(200), "")
     line("ranges of one attribute", *random_ranges(1000), "50")
+    line("ranges of mixed errors, nothing bought", *never_bought(400), "50")
+    line("everything over 1,500 levels", *many_levels(), "100")
     line("group-bys over 480 cells", *group_bys(200), "50")
     line("everything over 2,000 cells", *two_thousand_atoms(), "100")
     line("any conditions over 2,160 cells", *any_conditions(14), "")

@@ -27,11 +27,12 @@ def a_range(rng):
     return Predicate.parse(f"x >= {low} and x <= {high}", DOMAIN)
 
 
-def measured(rng, number, where, *, every=False, place=0):
+def measured(rng, number, where, *, every=False, place=0, refines=None):
     """Return a count of a range, or of each of its levels, with noise."""
     axes = (Axis("x", where.levels_of("x")),) if every else ()
     operator = Identity(axes[0].size) if every else Total(1)
-    planned = Planned(Measurement(operator, axes, where), Fraction(int(rng.integers(3, 20))), 0, None)
+    scale = Fraction(int(rng.integers(3, 20))) if refines is None else Fraction(2)
+    planned = Planned(Measurement(operator, axes, where), scale, 0, None, refines)
     return item_of(planned, (number, place), np.round(rng.normal(0, 9, (1, operator.shape[0]))), LAW)
 
 
@@ -64,7 +65,7 @@ def test_it_is_what_a_block_of_everything_says(seed):
         question = Question("t", (Measure("count"),), (), where)
         asked = asked_of(question, history)
         assert isinstance(asked, OverAtoms)
-        found = beside_all(asked, question, history, also)
+        found = beside_all(asked, question, history, also, lambda: None)
         assert found is not None
         quick = found.variances
         wanted = asked_of(question, history, also).certain().variances
@@ -90,7 +91,7 @@ def test_so_it_is_of_groups(law):
         if trial % 2:
             also.append(measured(rng, 0, a_range(rng), place=1))
         question = Question("t", (Measure("count"),), ("x",), where)
-        quick = beside_all(asked_of(question, history), question, history, also)
+        quick = beside_all(asked_of(question, history), question, history, also, lambda: None)
         whole = asked_of(question, history, also)
         assert quick is not None
         np.testing.assert_allclose(quick.variances, whole.certain().variances, rtol=1e-7)
@@ -102,3 +103,29 @@ def test_so_it_is_of_groups(law):
                     found[key] = found.get(key, 0.0) + weight**2
             for key in {*of_each[0], *of_each[1]}:
                 assert of_each[0].get(key, 0.0) == pytest.approx(of_each[1].get(key, 0.0), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_what_is_refined_gives_its_place_to_what_refines_it(law):
+    """Of ranges asked once or twice, alone and beside another one: the noise that is refined counts no more."""
+    rng = np.random.default_rng(7)
+    history, ranges = History(DOMAIN, law), [a_range(rng) for _ in range(200)]
+    for number in range(1, 251):  # of fifty of them there are two, of which one is refined
+        history.add(measured(rng, number, ranges[(number - 1) % 200]))
+    refined = 0
+    for trial, key in enumerate([(152, 0), (157, 0), (3, 0), (4, 0), (203, 0), (204, 0)]):
+        where = history.items[key].measurement.where
+        also = [measured(rng, 0, where, refines=key)]
+        if trial % 2:
+            also.append(measured(rng, 0, a_range(rng), place=1))
+        for asked_of_rows in (where, ranges[trial + 20]):
+            question = Question("t", (Measure("count"),), (), asked_of_rows)
+            quick = beside_all(asked_of(question, history), question, history, also, lambda: None)
+            whole = asked_of(question, history, also)
+            assert quick is not None
+            np.testing.assert_allclose(quick.variances, whole.certain().variances, rtol=1e-7)
+            told, wanted = weights_of(quick), weights_of(whole)
+            assert told == pytest.approx(wanted, rel=1e-6, abs=1e-9)
+            assert (key, 0) not in told
+            refined += ((0, 0), 0) in told
+    assert refined >= 6

@@ -1,12 +1,24 @@
 """A plan is a function of question and ledger: not of what was looked at before, nor of the kernel that asks."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.domain import Domain
 from dpnotebook.planner import marginal_measurement
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import item_of
+from dpnotebook.planner.marginal_measurement import asked_of
+from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import plan_to_json
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import law_of
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Measure, Question
+from dpnotebook.workload import Identity, Prefix
 
 BUDGETS = {"pure": dpn.Budget(40.0), "gaussian": dpn.Budget(40.0, 1e-6)}
 LEVELS = {"small": {"age": 40, "city": 6, "sex": 2}, "large": {"age": 120, "city": 30, "sex": 3}}
@@ -119,3 +131,31 @@ def test_a_further_release_is_seen(opened, people):
     assert (seen[1].variances > 1e9 * seen[2].variances).all()
     exact = people.groupby(["sex", "region"]).size()
     np.testing.assert_allclose(np.sort(seen[2].estimates()[0]), np.sort(exact.to_numpy()), atol=1e-6)
+
+
+def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
+    """A block is added to release by release: once its last digits said that nothing was known, at other prices."""
+    rng, levels = np.random.default_rng(0), 300
+    domain, law = Domain({"x": dpn.Range(0, levels - 1)}), law_of("gaussian")
+    history, everything = History(domain, law.name), Predicate.everything(domain)
+    for number, operator in enumerate((Identity(levels), Prefix(levels)), 1):
+        asked = Measurement(operator, (Axis("x", range(levels)),), everything)
+        noisy = np.zeros((1, levels))
+        history.add(item_of(Planned(asked, Fraction(20), 0, None), (number, 0), noisy, law))
+    where = Predicate.parse("x >= 20 and x <= 250", domain)
+    for measure, groups in ((Measure("count"), ("x",)), (Measure("cdf", column="x"), ())):
+        question = Question("t", (measure,), groups, where)
+        found = asked_of(question, history, over_atoms=True)
+        block, queries = found.block, found.queries
+        twin = block.twin()
+        drifted = twin.information
+        drifted._own()
+        drifted._inverse *= 1 + 1e-7 * rng.standard_normal(drifted._inverse.shape)
+        drifted.changes += 1
+        assert not twin.known(queries).determined.any()  # of a factorisation that is no better nothing is done
+        drifted.changes += 1
+        drifted.updated = True
+        known = twin.known(queries)
+        assert known.determined.all()
+        assert not drifted.updated
+        np.testing.assert_allclose(known.variances, found.variances, rtol=1e-10)

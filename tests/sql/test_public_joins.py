@@ -145,3 +145,22 @@ def test_public_tables_of_many_rows_are_not_read(session, monkeypatch):
 
     monkeypatch.setattr(type(session._statements.relations.workspace), "frame", read)
     assert not isinstance(session.sql(SAME[0], epsilon=1.0).question, Question)
+
+
+def test_a_public_frame_is_read_once(people, session, monkeypatch):
+    """Not at each statement that joins it; another of its name is."""
+    workspace, read = session._statements.relations.workspace, []
+    frame = workspace.frame
+    monkeypatch.setattr(workspace, "frame", lambda name: [read.append(name), frame(name)][1])
+    for age in (3, 9, 12):
+        for where in ("north = 'yes'", "beds > 1", "coast"):
+            text = f"SELECT COUNT(*) AS n FROM people JOIN regions USING (city) WHERE {where} AND age < {age}"
+            query = session.sql(text, epsilon=1.0)
+            assert isinstance(query.question, Question)
+            assert query.run().frame["n"][0] == by_database(text, people)["n"][0]
+    assert read == ["regions"]
+    session.register(PUBLIC["regions"].assign(north="no"), "regions", public=True)
+    text = "SELECT COUNT(*) AS n FROM people JOIN regions USING (city) WHERE north = 'no' AND age < 3"
+    everyone = by_database("SELECT COUNT(*) AS n FROM people JOIN regions USING (city) WHERE age < 3", people)
+    assert session.sql(text, epsilon=1.0).run().frame["n"][0] == everyone["n"][0]
+    assert read == ["regions", "regions"]

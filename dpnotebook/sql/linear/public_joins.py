@@ -8,8 +8,8 @@ same without it: with `city IN (...)` and `CASE WHEN city IN (...) THEN ... END`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -63,8 +63,28 @@ class _Joined:
         return [self.levels[place] for (place,) in places]
 
     def asked(self, select: str, condition: str = "") -> list[tuple[Any, ...]]:
-        with without_files() as connection:
-            return connection.execute(f"{select} {self.query}{condition} ORDER BY l.i").fetchall()
+        return _told(f"{select} {self.query}{condition} ORDER BY l.i")
+
+
+@lru_cache(maxsize=256)
+def _told(query: str) -> list[tuple[Any, ...]]:
+    """Return what a query tells that has all its rows in its text, and neither a clock nor chance."""
+    with without_files() as connection:
+        return connection.execute(query).fetchall()
+
+
+@dataclass(frozen=True, eq=False)
+class PublicRows:
+    """The rows of a public table, and what was written out of them.
+
+    Parameters
+    ----------
+    frame
+        The rows; None where they are too many.
+    """
+
+    frame: Any
+    kept: dict[tuple[Any, ...], tuple[dict[str, str], str]] = field(default_factory=dict, repr=False)
 
 
 def without_public_joins(
@@ -72,7 +92,7 @@ def without_public_joins(
     name: str,
     domain: Domain,
     relations: Mapping[str, Relation],
-    rows: Callable[[str], Any],
+    rows: Callable[[str], PublicRows],
 ) -> str | None:
     """Return a statement that means the same without its joins with public tables; None where that is not known.
 
@@ -85,7 +105,7 @@ def without_public_joins(
     relations
         What is public about every table, by name.
     rows
-        Reads a public table as a frame; returns None of more than `MOST_ROWS`.
+        Reads a public table, of at most `MOST_ROWS`.
     """
     import duckdb
 
@@ -107,7 +127,7 @@ class _Statement:
         name: str,
         domain: Domain,
         relations: Mapping[str, Relation],
-        rows: Callable[[str], Any],
+        rows: Callable[[str], PublicRows],
     ) -> None:
         self.tree, self.domain, self.relations, self.rows = tree, domain, relations, rows
         source = next((found.this for part in ("from_", "from") if (found := tree.args.get(part)) is not None), None)
@@ -154,7 +174,14 @@ class _Statement:
 
     def _query(self, name: str, other: str, levels: tuple[Any, ...], left: bool) -> tuple[dict[str, str], str]:
         """Return the kinds of the columns of a public table, and SQL of what it says of each level of the key."""
-        frame = self.rows(name)
+        rows = self.rows(name)
+        if (other, levels, left) not in rows.kept:
+            rows.kept[other, levels, left] = self._written_out(name, rows.frame, other, levels, left)
+        return rows.kept[other, levels, left]
+
+    def _written_out(
+        self, name: str, frame: Any, other: str, levels: tuple[Any, ...], left: bool
+    ) -> tuple[dict[str, str], str]:
         _check(frame is not None and not frame[other].dropna().duplicated().any())
         kinds = {column: _kind(frame[column], kind) for column, kind in self.relations[name].columns.items()}
         told = {column: kind for column, kind in kinds.items() if kind in KINDS}
