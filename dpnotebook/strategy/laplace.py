@@ -87,7 +87,8 @@ def p_identity(
     rows = default_rows(n) if p is None else whole(p, "the number of rows of a p-Identity")
     if rows > n:
         raise WorkloadError(f"a p-Identity over {n:,} cells has at most {n:,} rows, not {rows:,}")
-    starts = list(_starts(n, rows, whole(restarts, "the number of restarts", 0), rng))
+    randoms = whole(restarts, "the number of restarts", 0)
+    starts = [*starting_points(n, rows), *_random_points(n, rows, randoms, rng)]
     iterations = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
     with threads_for(n):
         if quick:
@@ -103,9 +104,20 @@ def p_identity(
     return sorted(refined, key=lambda descent: descent.loss)
 
 
-def starting_point(n: int, p: int) -> Array:
-    """Return the Theta from which a single descent starts: many narrow and few wide rows, shape (p, n)."""
-    return next(_starts(n, p, 0, None))
+def starting_points(n: int, p: int) -> Iterator[Array]:
+    """Yield each Theta from which descents start, shape (p, n): first many narrow and few wide rows."""
+    several = [_geometric(p)]
+    if n <= SEVERAL:
+        several += [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
+    for counts in dict.fromkeys(several):
+        yield np.vstack([_triangles(count, n) for count in counts])
+
+
+def _random_points(n: int, p: int, count: int, rng: np.random.Generator | None) -> Iterator[Array]:
+    generator = np.random.default_rng() if rng is None and count else rng
+    for _ in range(count):
+        assert generator is not None
+        yield generator.random((p, n))
 
 
 def default_rows(n: int) -> int:
@@ -163,18 +175,6 @@ def _descend(gram: Array, start: Array, iterations: int, tolerance: float, repor
         options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": tolerance, "gtol": FLAT},
     )
     return Descent(found.x.reshape(start.shape), float(found.fun) / scale)
-
-
-def _starts(n: int, p: int, restarts: int, rng: np.random.Generator | None) -> Iterator[Array]:
-    several = [_geometric(p)]
-    if n <= SEVERAL:
-        several += [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
-    for counts in dict.fromkeys(several):
-        yield np.vstack([_triangles(count, n) for count in counts])
-    generator = np.random.default_rng() if rng is None and restarts else rng
-    for _ in range(restarts):
-        assert generator is not None
-        yield generator.random((p, n))
 
 
 def _geometric(p: int) -> tuple[int, ...]:
