@@ -15,17 +15,19 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
+from dpnotebook.strategy.descent import BoundedDescent, Function
 from dpnotebook.workload.base import Array, whole
 
 LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
-SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
-SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
-HASTE = 80  # iterations where there is no time
-CLOSE = 1.005  # starts that come within this factor of the best are refined
-REFINED = 2  # of these at most, and one more for each random start: of 28 workloads a third was never the best
-TOLERANCE = 1e-9  # relative decrease of the loss in one iteration at which a refinement ends
-FLAT = 1e-10  # entry of the gradient of the scaled loss, below which it is none
-# Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
+SEVERAL = 512  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
+EQUAL_CELLS = 128  # and up to these also rows of one width, which are far from the best where cells are more
+BEGUN, FURTHER = 30, 60  # steps of every start, and then of those that are best
+BEST = 3  # that many go on, and of these the best goes on to the end; one more each time for a random start
+HOPELESS = 1.05  # times the least loss: starts that are beyond it do not go on
+HASTE = 80  # steps where there is no time
+STEEP = 1e-6  # relative decrease in a step at which that is enough
+TOLERANCE, PATIENCE = 1e-4, 50  # a descent ends where the loss fell by less than this share in so many steps
+# Steps to the end at most: over few cells; over 1,024; over more, where the start is further from the end.
 MOST, LEAST, WIDE = 1000, 400, 600
 MANY_CELLS = 1024  # that more are
 PART, FEWEST = 16, 4  # rows: one for so many cells, and where cells are few so many, or one for so many cells
@@ -89,26 +91,44 @@ def p_identity(
         raise WorkloadError(f"a p-Identity over {n:,} cells has at most {n:,} rows, not {rows:,}")
     randoms = whole(restarts, "the number of restarts", 0)
     starts = [*starting_points(n, rows), *_random_points(n, rows, randoms, rng)]
-    iterations = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
+    steps = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
     with threads_for(n):
+        loss = _scaled_loss(gram, report)
+        descents = [
+            BoundedDescent(loss, start.ravel(), LARGEST) for start in (starts[:1] if quick or single else starts)
+        ]
         if quick:
-            return [_descend(gram, starts[0], HASTE, SKETCH_TOLERANCE, report)]
-        if single:
-            starts = starts[:1]
-        if len(starts) > 1:
-            sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
-            sketches.sort(key=lambda sketch: sketch.loss)
-            close = [sketch.theta for sketch in sketches if sketch.loss <= sketches[0].loss * CLOSE]
-            starts = close[: REFINED + restarts]
-        refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
-    return sorted(refined, key=lambda descent: descent.loss)
+            descents[0].go(HASTE, STEEP)
+        else:
+            for going, length in ((BEST, BEGUN), (1, FURTHER)):
+                if len(descents) > 1:
+                    descents = _better(descents, going + randoms, length)
+            for descent in descents:
+                descent.go(steps, TOLERANCE, PATIENCE)
+    descents.sort(key=_value)
+    scale = float(np.trace(gram))
+    return [Descent(descent.point.reshape(-1, n), descent.value * scale) for descent in descents]
+
+
+def _value(descent: BoundedDescent) -> float:
+    return descent.value
+
+
+def _better(descents: list[BoundedDescent], count: int, steps: int) -> list[BoundedDescent]:
+    """Return those descents that are best after so many steps more."""
+    for descent in descents:
+        descent.go(steps, STEEP)
+    descents = sorted(descents, key=_value)[:count]
+    return [descent for descent in descents if descent.value <= descents[0].value * HOPELESS]
 
 
 def starting_points(n: int, p: int) -> Iterator[Array]:
     """Yield each Theta from which descents start, shape (p, n): first many narrow and few wide rows."""
     several = [_geometric(p)]
     if n <= SEVERAL:
-        several += [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
+        several += [_counts(p, ladder) for ladder in LADDERS]
+    if n <= EQUAL_CELLS:
+        several += [(count,) for count in range(1, min(p, 4))]
     for counts in dict.fromkeys(several):
         yield np.vstack([_triangles(count, n) for count in counts])
 
@@ -152,29 +172,19 @@ def loss_and_gradient(theta: Array, gram: Product, diagonal: Array) -> tuple[flo
     return float(np.dot(sums, cells)), 2 * gradient
 
 
-def _descend(gram: Array, start: Array, iterations: int, tolerance: float, report: Progress) -> Descent:
-    from scipy.optimize import minimize
-
+def _scaled_loss(gram: Array, report: Progress) -> Function:
+    """Return the loss of a Theta that is written as one row, and its gradient, as a share of that of the cells."""
     diagonal, product = np.diagonal(gram).copy(), gram_product(gram)
-    scale = 1 / diagonal.sum()
-    count = 0
+    scale, count = 1 / float(diagonal.sum()), 0
 
     def evaluate(flat: Array) -> tuple[float, Array]:
         nonlocal count
         count += 1
         report(None, f"looking for the best p-Identity, step {count:,}")
-        value, gradient = loss_and_gradient(flat.reshape(start.shape), product, diagonal)
+        value, gradient = loss_and_gradient(flat.reshape(-1, len(gram)), product, diagonal)
         return value * scale, (gradient * scale).ravel()
 
-    found = minimize(
-        evaluate,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, LARGEST)] * start.size,
-        options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": tolerance, "gtol": FLAT},
-    )
-    return Descent(found.x.reshape(start.shape), float(found.fun) / scale)
+    return evaluate
 
 
 def _geometric(p: int) -> tuple[int, ...]:
