@@ -9,7 +9,9 @@ Source: Bertsekas 1982, two-metric projection; Nocedal 1980 for the direction.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -24,6 +26,44 @@ FLAT = 1e-10  # entry of the gradient below which it is none
 CURVED = float(np.finfo(float).eps)  # of the squared change of the gradient: a step with less curvature is forgotten
 
 Function = Callable[[Array], tuple[float, Array]]
+
+
+class Descending(Protocol):
+    """A descent from a point, as far as it has gone."""
+
+    point: Array
+    value: float
+
+    def go(self, steps: int, tolerance: float, patience: int = 1) -> None:
+        """Go on by so many steps at most, until the value falls by less than a share of it."""
+
+
+class LibraryDescent:
+    """The library's L-BFGS-B, which begins anew whenever it goes on, and takes longer for a step.
+
+    Parameters
+    ----------
+    function, start, largest
+        As for `BoundedDescent`.
+    """
+
+    def __init__(self, function: Function, start: Array, largest: float) -> None:
+        self._function, self._largest = function, largest
+        self.point, self.value = start, math.inf
+
+    def go(self, steps: int, tolerance: float, patience: int = 1) -> None:
+        """Go on by so many steps at most; it ends where the value falls by less than a share of it in one."""
+        from scipy.optimize import minimize
+
+        found = minimize(
+            self._function,
+            self.point,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, self._largest)] * self.point.size,
+            options={"maxiter": steps, "maxfun": 2 * steps, "ftol": tolerance, "gtol": FLAT},
+        )
+        self.point, self.value = found.x, float(found.fun)
 
 
 class BoundedDescent:

@@ -15,15 +15,17 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
-from dpnotebook.strategy.descent import BoundedDescent, Function
+from dpnotebook.strategy.descent import BoundedDescent, Descending, Function, LibraryDescent
 from dpnotebook.workload.base import Array, whole
 
 LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
 SEVERAL = 512  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
-EQUAL_CELLS = 128  # and up to these also rows of one width, which are far from the best where cells are more
-BEGUN, FURTHER = 30, 60  # steps of every start, and then of those that are best
-BEST = 3  # that many go on, and of these the best goes on to the end; one more each time for a random start
-HOPELESS = 1.05  # times the least loss: starts that are beyond it do not go on
+FEW_CELLS = 128  # and up to these also rows of one width, which are far from the best where cells are more
+# Over few cells, where time is no matter, descents are the library's: so many steps of every start, those that are
+# within a factor of the best go on to the end, and so many of them at most, one more for each random start.
+SKETCH, CLOSE, REFINED, END = 150, 1.005, 2, 1e-9
+# Over more: steps of every start, those that go on, and steps of these before the best of them go on to the end.
+BEGUN, GOING, FURTHER, HOPELESS = 30, 4, 60, 1.02
 HASTE = 80  # steps where there is no time
 STEEP = 1e-6  # relative decrease in a step at which that is enough
 TOLERANCE, PATIENCE = 1e-4, 50  # a descent ends where the loss fell by less than this share in so many steps
@@ -93,16 +95,18 @@ def p_identity(
     starts = [*starting_points(n, rows), *_random_points(n, rows, randoms, rng)]
     steps = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
     with threads_for(n):
-        loss = _scaled_loss(gram, report)
-        descents = [
-            BoundedDescent(loss, start.ravel(), LARGEST) for start in (starts[:1] if quick or single else starts)
-        ]
+        loss, kind = _scaled_loss(gram, report), LibraryDescent if n <= FEW_CELLS else BoundedDescent
+        begun = starts[:1] if quick or single else starts
+        descents: list[Descending] = [kind(loss, start.ravel(), LARGEST) for start in begun]
         if quick:
             descents[0].go(HASTE, STEEP)
+        elif n <= FEW_CELLS:
+            descents = _better(descents, SKETCH, REFINED + randoms, CLOSE)
+            for descent in descents:
+                descent.go(steps, END)
         else:
-            for going, length in ((BEST, BEGUN), (1, FURTHER)):
-                if len(descents) > 1:
-                    descents = _better(descents, going + randoms, length)
+            descents = _better(descents, BEGUN, GOING + randoms, HOPELESS)
+            descents = _better(descents, FURTHER, 1 + randoms, HOPELESS)
             for descent in descents:
                 descent.go(steps, TOLERANCE, PATIENCE)
     descents.sort(key=_value)
@@ -110,16 +114,18 @@ def p_identity(
     return [Descent(descent.point.reshape(-1, n), descent.value * scale) for descent in descents]
 
 
-def _value(descent: BoundedDescent) -> float:
+def _value(descent: Descending) -> float:
     return descent.value
 
 
-def _better(descents: list[BoundedDescent], count: int, steps: int) -> list[BoundedDescent]:
-    """Return those descents that are best after so many steps more."""
+def _better(descents: list[Descending], steps: int, count: int, near: float) -> list[Descending]:
+    """Return those descents that are best after so many steps more; one alone goes on as it is."""
+    if len(descents) == 1:
+        return descents
     for descent in descents:
         descent.go(steps, STEEP)
-    descents = sorted(descents, key=_value)[:count]
-    return [descent for descent in descents if descent.value <= descents[0].value * HOPELESS]
+    descents = sorted(descents, key=_value)
+    return [descent for descent in descents if descent.value <= descents[0].value * near][:count]
 
 
 def starting_points(n: int, p: int) -> Iterator[Array]:
@@ -127,7 +133,7 @@ def starting_points(n: int, p: int) -> Iterator[Array]:
     several = [_geometric(p)]
     if n <= SEVERAL:
         several += [_counts(p, ladder) for ladder in LADDERS]
-    if n <= EQUAL_CELLS:
+    if n <= FEW_CELLS:
         several += [(count,) for count in range(1, min(p, 4))]
     for counts in dict.fromkeys(several):
         yield np.vstack([_triangles(count, n) for count in counts])

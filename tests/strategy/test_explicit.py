@@ -329,10 +329,10 @@ def test_one_short_descent_is_as_good_as_the_published_one(workload):
 
 @pytest.mark.parametrize(
     "workload",
-    [Prefix(64), AllRange(64), AllRange(100), WidthRange(96, 12), Stack(Prefix(80), 9 * Identity(80))],
+    [Prefix(64), AllRange(64), AllRange(100), WidthRange(96, 12), WidthRange(160, 20), AllRange(200)],
     ids=repr,
 )
-def test_one_start_to_the_end_is_as_good_as_all_of_them(workload):
+def test_few_starts_to_the_end_are_as_good_as_all_of_them(workload):
     from scipy.optimize import minimize
 
     gram = workload.gram().astype(float)
@@ -347,7 +347,7 @@ def test_one_start_to_the_end_is_as_good_as_all_of_them(workload):
         options = {"maxiter": 1000, "ftol": 1e-10}
         found = minimize(evaluate, start.ravel(), jac=True, bounds=[(0, 1e3)] * start.size, options=options)
         every.append(found.fun * diagonal.sum())
-    (best,) = p_identity(gram)
+    best = p_identity(gram)[0]
     assert best.loss <= min(every) * 1.002  # 0.1% of the error
 
 
@@ -359,7 +359,7 @@ def test_no_more_than_three_of_hdmms_descents_are_worked_through(workload):
     """
     gram, n = workload.gram().astype(float), workload.shape[1]
     steps, told = [], []
-    (ours,) = p_identity(gram, report=lambda _, words: steps.append(words))
+    ours, *_ = p_identity(gram, report=lambda _, words: steps.append(words))
     theirs = [published_descent(gram, n, default_rows(n), seed, told=told) for seed in range(3)]
     assert ours.loss <= np.median(theirs)
     assert len(steps) <= 3 * 2 * len(told) / 3
