@@ -103,8 +103,7 @@ def opt_product(
     if len(parts) == 1:
         return best_worst([best, worst_product(workload, noise, "full", report)])
     begins = (terms(best.operator)[0].factors, [Identity(n) for n in parts[0].sizes])
-    found = [worst_product_of_parts(workload, noise, "full", begin, report) for begin in begins]
-    return best_worst([best, *found])
+    return best_worst([best, *(worst_product_of_parts(workload, noise, "full", begin, report) for begin in begins)])
 
 
 def opt_union(
