@@ -64,7 +64,7 @@ def tried_for_worst(workload: Workload, total: Strategy, effort: Effort, report:
 
 def _flat(workload: Workload, noise: Noise, effort: Effort, report: Progress) -> Strategy:
     """Return what a search over all cells at once finds."""
-    for operator, bound in searched(workload, noise, effort, report, alone=True):
+    for operator, bound in searched(workload, noise, effort, report):
         name = operator_name(operator, workload)
         return Strategy(workload, operator, noise, name, certificate=bound, chosen_for="worst")
     raise WorkloadError("these are too many cells to search at once")

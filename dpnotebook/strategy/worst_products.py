@@ -20,7 +20,6 @@ from dpnotebook.strategy.baselines import operator_name
 from dpnotebook.strategy.blocks import stacked
 from dpnotebook.strategy.explicit import Effort, explicit_choice
 from dpnotebook.strategy.product import BETTER, squared_sensitivity
-from dpnotebook.strategy.rounding import PRECISE
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.whole_weights import whole_weights
 from dpnotebook.strategy.worst_explicit import worst_operator
@@ -38,7 +37,7 @@ SETTLED = 1e-3  # relative gain of a round below which it is the last
 def worst_product(workload: Workload, noise: Noise, effort: Effort, report: Progress) -> Strategy:
     """Return the product of the best worst answer, for a workload that is one product."""
     (part,) = terms(workload)
-    chosen = [_chosen([(1.0, one)], noise, effort, report, len(part.factors) == 1) for one in part.factors]
+    chosen = [_chosen([(1.0, factor)], noise, effort, report) for factor in part.factors]
     operators = [operator for operator, _ in chosen]
     bound = float(part.weight) ** 2 * math.prod(bound for _, bound in chosen)
     return _named(workload, operators, noise, bound)
@@ -110,25 +109,12 @@ def worst_union(workload: Workload, noise: Noise, effort: Effort, report: Progre
     return Strategy(workload, operator, noise, name, split=not direct, chosen_for="worst")
 
 
-def searched(
-    factor: Workload, noise: Noise, effort: Effort, report: Progress, *, alone: bool
-) -> Iterator[tuple[Workload, float]]:
-    """Yield the operator that a search over all that could be measured finds, where that is a matter of moments.
-
-    Parameters
-    ----------
-    factor
-        What is to be answered.
-    noise, effort, report
-        As for `tried_for_worst`.
-    alone
-        Whether it is measured as it is, and not in products with others, whose entries are to be small.
-    """
-    bits = PRECISE if alone and effort == "full" else None
+def searched(factor: Workload, noise: Noise, effort: Effort, report: Progress) -> Iterator[tuple[Workload, float]]:
+    """Yield the operator that a search over all that could be measured finds, where that is a matter of moments."""
     if not 1 < factor.shape[1] <= (CELLS if law_of(noise).euclidean else LAPLACE_CELLS)[effort]:
         return
     try:
-        yield worst_operator(factor, noise, precise=effort == "full", bits=bits, report=report)
+        yield worst_operator(factor, noise, precise=effort == "full", report=report)
     except WorkloadError:
         return
 
@@ -140,7 +126,7 @@ def _named(workload: Workload, operators: Sequence[Workload], noise: Noise, boun
 
 
 def _chosen(
-    union: Sequence[tuple[float, Workload]], noise: Noise, effort: Effort, report: Progress, alone: bool = False
+    union: Sequence[tuple[float, Workload]], noise: Noise, effort: Effort, report: Progress
 ) -> tuple[Workload, float]:
     """Return the operator of the best worst answer for one attribute, and what none can be below (0: not known).
 
@@ -148,14 +134,14 @@ def _chosen(
     ----------
     union
         Squared weights and queries.
-    noise, effort, report, alone
-        As for `searched`.
+    noise, effort, report
+        As for `tried_for_worst`.
     """
     asked = union[0][1] if len(union) == 1 else Stack(*(Weighted(weight**0.5, factor) for weight, factor in union))
     if isinstance(asked, Identity | Total):
         return asked, 1.0
     total = explicit_choice(noise, effort, report)(union)
-    found = [(total, 0.0), *searched(asked, noise, effort, report, alone=alone)]
+    found = [(total, 0.0), *searched(asked, noise, effort, report)]
     return min(found, key=lambda one: _worst(one[0], asked, noise))[0], max(bound for _, bound in found)
 
 
