@@ -180,5 +180,5 @@ def by_table(strategy: Strategy, words: str, *, given: bool) -> Strategy:
             "of marginals; leave strategy= out"
         )
     if law_of(strategy.noise).euclidean:
-        return opt_residual(strategy.workload)
-    return opt_marginals(strategy.workload)
+        return opt_residual(strategy.workload, objective=strategy.chosen_for)
+    return opt_marginals(strategy.workload, objective=strategy.chosen_for)

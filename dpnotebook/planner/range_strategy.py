@@ -17,7 +17,7 @@ from dpnotebook.planner.range_forecast import Forecast
 from dpnotebook.planner.run_state import RunState
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.privacy.laws import Noise, law_of
-from dpnotebook.strategy.laplace import LARGEST, default_rows, starting_point
+from dpnotebook.strategy.laplace import LARGEST, default_rows, starting_points
 from dpnotebook.workload import Coarse, PIdentity
 
 ROUNDS = 3  # of optimising, each with more weight on the ranges that are still too uncertain
@@ -161,7 +161,7 @@ class _Search:
         self.likely, self.weights = forecast.weights, forecast.weights
         self.power = law_of(noise).power
         self.cells = forecast.cells
-        self.theta = starting_point(self.cells, default_rows(self.cells))
+        self.theta = next(starting_points(self.cells, default_rows(self.cells)))
 
     def enough(self) -> bool:
         """Return whether history alone knows nearly all of the likely ranges well enough."""

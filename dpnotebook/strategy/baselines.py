@@ -8,7 +8,17 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.product import hierarchy_choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import Hierarchy, Identity, Kron, Permuted, PIdentity, Toeplitz, Weighted, Workload
+from dpnotebook.workload import (
+    Hierarchy,
+    Identity,
+    Kron,
+    Marginals,
+    Permuted,
+    PIdentity,
+    Toeplitz,
+    Weighted,
+    Workload,
+)
 from dpnotebook.workload.base import whole
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import Term, terms
@@ -122,3 +132,11 @@ def factor_name(factor: Workload) -> str:
     if isinstance(factor, Toeplitz):
         return "Toeplitz square root"
     return factor.kind.lower() if isinstance(factor, Contiguous) else "weighted queries"
+
+
+def marginals_name(operator: Marginals) -> str:
+    """Return what to call a strategy of weighted marginals: how many, and what is measured along their attributes."""
+    subsets = f"{len(operator.weights):,} weighted marginal{'s' if len(operator.weights) > 1 else ''}"
+    used = {i for subset, _ in operator.weights for i in subset}
+    others = [factor_name(operator.factors[i]) for i in sorted(used) if not isinstance(operator.factors[i], Identity)]
+    return f"{subsets}, with {' and '.join(dict.fromkeys(others))}" if others else subsets

@@ -13,7 +13,9 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
+from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.baselines import identity, operator_name
+from dpnotebook.strategy.best_worst import best_worst
 from dpnotebook.strategy.competitors.lrm import lrm
 from dpnotebook.strategy.explicit import (
     FACTOR_CELLS,
@@ -32,6 +34,7 @@ from dpnotebook.strategy.product import BETTER, Choice
 from dpnotebook.strategy.registry import registered_strategies
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.worst_case import all_alike, tried_for_worst
 from dpnotebook.workload import Identity, Stack, Workload
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
@@ -48,7 +51,14 @@ REACHED = 1 + 1e-9  # times the bound: nothing can be better
 OPTIMISED_CELLS = 4096  # of a workload over one attribute: minutes for Laplace noise
 
 
-def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0, report: Progress = silent) -> Strategy:
+def opt_hdmm(
+    workload: Workload,
+    noise: Noise = "laplace",
+    *,
+    restarts: int = 0,
+    objective: Objective = "total",
+    report: Progress = silent,
+) -> Strategy:
     """Return the best strategy of all operators that suit the workload.
 
     Parameters
@@ -59,12 +69,20 @@ def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0,
         "laplace" or "gaussian".
     restarts
         Random starts of every operator besides its own.
+    objective
+        "total": the least sum of the squared errors of all answers. "worst": the least error of the worst answer, each
+        times its weight.
     report
         Told of progress; may raise to stop.
 
     Returns
     -------
     The strategy of least expected error. Its name says what it measures; `compare` gives all that were tried.
+
+    Raises
+    ------
+    AccuracyError
+        If there is no such objective.
 
     Examples
     --------
@@ -74,18 +92,27 @@ def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0,
     >>> found.name, round(found.optimality, 3)
     ('residuals of 7 subsets of the attributes', 1.0)
     """
-    return best_of(tried(workload, noise, "full", restarts, report))
+    worst = checked_objective(objective) == "worst"
+    total = best_of(tried(workload, noise, "full", restarts, report))
+    if not worst or all_alike(workload):
+        return total
+    return best_worst([total, *tried_for_worst(workload, total, "full", report)])
 
 
 def compare(
-    workload: Workload, noise: Noise = "laplace", *, restarts: int = 0, report: Progress = silent
+    workload: Workload,
+    noise: Noise = "laplace",
+    *,
+    restarts: int = 0,
+    objective: Objective = "total",
+    report: Progress = silent,
 ) -> list[Strategy]:
     """Return the strategy of every operator that suits the workload, and of all registered, least expected error first.
 
     Parameters
     ----------
-    workload, noise, restarts, report
-        As for `opt_hdmm`.
+    workload, noise, restarts, objective, report
+        As for `opt_hdmm`; for the worst answer, those that are made for it are among them.
 
     Examples
     --------
@@ -98,8 +125,14 @@ def compare(
       6.67  identity and total x identity and total x identity and total
       6.72  workload itself
     """
-    found = [*tried(workload, noise, "full", restarts, report), *registered_strategies(workload, noise)]
-    return sorted(found, key=lambda strategy: strategy.objective)
+    worst = checked_objective(objective) == "worst"
+    own = list(tried(workload, noise, "full", restarts, report))
+    found = [*own, *registered_strategies(workload, noise)]
+    if not worst:
+        return sorted(found, key=lambda strategy: strategy.objective)
+    if not all_alike(workload):
+        found += tried_for_worst(workload, best_of(own), "full", report)
+    return sorted(found, key=lambda strategy: strategy.worst)
 
 
 def best_of(strategies: Iterable[Strategy]) -> Strategy:

@@ -15,17 +15,21 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
+from dpnotebook.strategy.descent import BoundedDescent, Descending, Function, LibraryDescent
 from dpnotebook.workload.base import Array, whole
 
 LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
-SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
-SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
-HASTE = 80  # iterations where there is no time
-CLOSE = 1.005  # starts that come within this factor of the best are refined
-REFINED = 2  # of these at most, and one more for each random start: of 28 workloads a third was never the best
-TOLERANCE = 1e-9  # relative decrease of the loss in one iteration at which a refinement ends
-FLAT = 1e-10  # entry of the gradient of the scaled loss, below which it is none
-# Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
+SEVERAL = 512  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
+FEW_CELLS = 128  # and up to these also rows of one width, which are far from the best where cells are more
+# Over few cells, where time is no matter, descents are the library's: so many steps of every start, those that are
+# within a factor of the best go on to the end, and so many of them at most, one more for each random start.
+SKETCH, CLOSE, REFINED, END = 150, 1.005, 2, 1e-9
+# Over more: steps of every start, those that go on, and steps of these before the best of them go on to the end.
+BEGUN, GOING, FURTHER, HOPELESS = 30, 4, 60, 1.02
+HASTE = 80  # steps where there is no time
+STEEP = 1e-6  # relative decrease in a step at which that is enough
+TOLERANCE, PATIENCE = 1e-4, 50  # a descent ends where the loss fell by less than this share in so many steps
+# Steps to the end at most: over few cells; over 1,024; over more, where the start is further from the end.
 MOST, LEAST, WIDE = 1000, 400, 600
 MANY_CELLS = 1024  # that more are
 PART, FEWEST = 16, 4  # rows: one for so many cells, and where cells are few so many, or one for so many cells
@@ -87,25 +91,59 @@ def p_identity(
     rows = default_rows(n) if p is None else whole(p, "the number of rows of a p-Identity")
     if rows > n:
         raise WorkloadError(f"a p-Identity over {n:,} cells has at most {n:,} rows, not {rows:,}")
-    starts = list(_starts(n, rows, whole(restarts, "the number of restarts", 0), rng))
-    iterations = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
+    randoms = whole(restarts, "the number of restarts", 0)
+    starts = [*starting_points(n, rows), *_random_points(n, rows, randoms, rng)]
+    steps = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
     with threads_for(n):
+        loss, kind = _scaled_loss(gram, report), LibraryDescent if n <= FEW_CELLS else BoundedDescent
+        begun = starts[:1] if quick or single else starts
+        descents: list[Descending] = [kind(loss, start.ravel(), LARGEST) for start in begun]
         if quick:
-            return [_descend(gram, starts[0], HASTE, SKETCH_TOLERANCE, report)]
-        if single:
-            starts = starts[:1]
-        if len(starts) > 1:
-            sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
-            sketches.sort(key=lambda sketch: sketch.loss)
-            close = [sketch.theta for sketch in sketches if sketch.loss <= sketches[0].loss * CLOSE]
-            starts = close[: REFINED + restarts]
-        refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
-    return sorted(refined, key=lambda descent: descent.loss)
+            descents[0].go(HASTE, STEEP)
+        elif n <= FEW_CELLS:
+            descents = _better(descents, SKETCH, REFINED + randoms, CLOSE)
+            for descent in descents:
+                descent.go(steps, END)
+        else:
+            descents = _better(descents, BEGUN, GOING + randoms, HOPELESS)
+            descents = _better(descents, FURTHER, 1 + randoms, HOPELESS)
+            for descent in descents:
+                descent.go(steps, TOLERANCE, PATIENCE)
+    descents.sort(key=_value)
+    scale = float(np.trace(gram))
+    return [Descent(descent.point.reshape(-1, n), descent.value * scale) for descent in descents]
 
 
-def starting_point(n: int, p: int) -> Array:
-    """Return the Theta from which a single descent starts: many narrow and few wide rows, shape (p, n)."""
-    return next(_starts(n, p, 0, None))
+def _value(descent: Descending) -> float:
+    return descent.value
+
+
+def _better(descents: list[Descending], steps: int, count: int, near: float) -> list[Descending]:
+    """Return those descents that are best after so many steps more; one alone goes on as it is."""
+    if len(descents) == 1:
+        return descents
+    for descent in descents:
+        descent.go(steps, STEEP)
+    descents = sorted(descents, key=_value)
+    return [descent for descent in descents if descent.value <= descents[0].value * near][:count]
+
+
+def starting_points(n: int, p: int) -> Iterator[Array]:
+    """Yield each Theta from which descents start, shape (p, n): first many narrow and few wide rows."""
+    several = [_geometric(p)]
+    if n <= SEVERAL:
+        several += [_counts(p, ladder) for ladder in LADDERS]
+    if n <= FEW_CELLS:
+        several += [(count,) for count in range(1, min(p, 4))]
+    for counts in dict.fromkeys(several):
+        yield np.vstack([_triangles(count, n) for count in counts])
+
+
+def _random_points(n: int, p: int, count: int, rng: np.random.Generator | None) -> Iterator[Array]:
+    generator = np.random.default_rng() if rng is None and count else rng
+    for _ in range(count):
+        assert generator is not None
+        yield generator.random((p, n))
 
 
 def default_rows(n: int) -> int:
@@ -140,41 +178,19 @@ def loss_and_gradient(theta: Array, gram: Product, diagonal: Array) -> tuple[flo
     return float(np.dot(sums, cells)), 2 * gradient
 
 
-def _descend(gram: Array, start: Array, iterations: int, tolerance: float, report: Progress) -> Descent:
-    from scipy.optimize import minimize
-
+def _scaled_loss(gram: Array, report: Progress) -> Function:
+    """Return the loss of a Theta that is written as one row, and its gradient, as a share of that of the cells."""
     diagonal, product = np.diagonal(gram).copy(), gram_product(gram)
-    scale = 1 / diagonal.sum()
-    count = 0
+    scale, count = 1 / float(diagonal.sum()), 0
 
     def evaluate(flat: Array) -> tuple[float, Array]:
         nonlocal count
         count += 1
         report(None, f"looking for the best p-Identity, step {count:,}")
-        value, gradient = loss_and_gradient(flat.reshape(start.shape), product, diagonal)
+        value, gradient = loss_and_gradient(flat.reshape(-1, len(gram)), product, diagonal)
         return value * scale, (gradient * scale).ravel()
 
-    found = minimize(
-        evaluate,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, LARGEST)] * start.size,
-        options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": tolerance, "gtol": FLAT},
-    )
-    return Descent(found.x.reshape(start.shape), float(found.fun) / scale)
-
-
-def _starts(n: int, p: int, restarts: int, rng: np.random.Generator | None) -> Iterator[Array]:
-    several = [_geometric(p)]
-    if n <= SEVERAL:
-        several += [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
-    for counts in dict.fromkeys(several):
-        yield np.vstack([_triangles(count, n) for count in counts])
-    generator = np.random.default_rng() if rng is None and restarts else rng
-    for _ in range(restarts):
-        assert generator is not None
-        yield generator.random((p, n))
+    return evaluate
 
 
 def _geometric(p: int) -> tuple[int, ...]:

@@ -20,14 +20,17 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
-from dpnotebook.strategy.baselines import factor_name
+from dpnotebook.query.objective import Objective, checked_objective
+from dpnotebook.strategy.baselines import marginals_name
+from dpnotebook.strategy.best_worst import best_worst
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
 from dpnotebook.strategy.product import Choice, library_choice
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.splits import symmetric_form
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.subset_search import Problem, SubsetShares, search
-from dpnotebook.strategy.whole_weights import whole_weights
+from dpnotebook.strategy.whole_weights import weighted_subsets, whole_weights
+from dpnotebook.strategy.worst_subsets import weighted_for_worst, worst_marginals
 from dpnotebook.workload import Identity, Marginals, Total, Workload
 from dpnotebook.workload.base import Array
 
@@ -78,6 +81,7 @@ def opt_marginals(
     choose: Choice | None = None,
     begin: Sequence[Workload] = (),
     restarts: int = 0,
+    objective: Objective = "total",
     rng: np.random.Generator | None = None,
     report: Progress = silent,
 ) -> Strategy:
@@ -97,6 +101,9 @@ def opt_marginals(
         Operators of full rank, one an attribute, to begin with besides identities: those of a product strategy.
     restarts
         Further searches, from random starts.
+    objective
+        "total": the least sum of the squared errors of all answers. "worst": the least error of the worst answer, each
+        times its weight.
     rng
         Where random starts come from.
     report
@@ -106,6 +113,8 @@ def opt_marginals(
     ------
     WorkloadError
         If the workload's products are over different attributes, or factors are not over their cells.
+    AccuracyError
+        If there is no such objective.
 
     Examples
     --------
@@ -116,7 +125,8 @@ def opt_marginals(
     [(2, 3), (0, 1, 2), (0, 1, 3)]
     """
     if law_of(noise).euclidean:
-        return opt_residual(workload, report=report)
+        return opt_residual(workload, objective=objective, report=report)
+    worst = checked_objective(objective) == "worst"
     found = lattice(workload)
     if factors is not None and tuple(factor.shape[1] for factor in factors) != found.sizes:
         raise WorkloadError(f"one operator for each of the attributes of {found.sizes} cells is needed")
@@ -142,7 +152,12 @@ def opt_marginals(
     used = {i for subset, _ in weights for i in subset}
     operators = [one.operator if i in used else Identity(one.operator.shape[1]) for i, one in enumerate(measured)]
     operator = Marginals(operators, weights)
-    return Strategy(workload, operator, noise, marginals_name(operator))
+    total = Strategy(workload, operator, noise, marginals_name(operator))
+    if not worst:
+        return total
+    if factors is None:
+        return best_worst([total, *weighted_for_worst(workload, total, report)])
+    return best_worst([total, worst_marginals(workload, noise, factors, begin=weights, report=report)])
 
 
 def _weighted(
@@ -279,17 +294,3 @@ def _integer_weights(problem: Problem, shares: SubsetShares, norms: Sequence[int
         FINER,
     )
     return weighted_subsets(shares.subsets, whole)
-
-
-def weighted_subsets(subsets: Array, weights: Array) -> list[tuple[Subset, int]]:
-    """Return subsets, given as rows of truth values, with their weights: the smallest subsets first."""
-    pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(subsets, weights, strict=True)]
-    return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))
-
-
-def marginals_name(operator: Marginals) -> str:
-    """Return what to call a strategy of weighted marginals: how many, and what is measured along their attributes."""
-    subsets = f"{len(operator.weights):,} weighted marginal{'s' if len(operator.weights) > 1 else ''}"
-    used = {i for subset, _ in operator.weights for i in subset}
-    others = [factor_name(operator.factors[i]) for i in sorted(used) if not isinstance(operator.factors[i], Identity)]
-    return f"{subsets}, with {' and '.join(dict.fromkeys(others))}" if others else subsets

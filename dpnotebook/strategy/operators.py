@@ -13,12 +13,15 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct, once_a_pair, total_variance
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
+from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.baselines import operator_name, same_attributes
+from dpnotebook.strategy.best_worst import best_worst
 from dpnotebook.strategy.blocks import stacked
 from dpnotebook.strategy.explicit import explicit_choice
 from dpnotebook.strategy.product import Choice, kept_choice, product_operator, squared_sensitivity
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import Workload
+from dpnotebook.strategy.worst_products import worst_product, worst_product_of_parts, worst_union
+from dpnotebook.workload import Identity, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import Term, terms
 
@@ -34,6 +37,7 @@ def opt_product(
     *,
     choose: Choice | None = None,
     restarts: int = 0,
+    objective: Objective = "total",
     rng: np.random.Generator | None = None,
     report: Progress = silent,
 ) -> Strategy:
@@ -49,6 +53,9 @@ def opt_product(
         How an attribute's operator is chosen; among OPT_0 and those with a name unless given.
     restarts
         Further rounds, that begin with other weights of the workload's parts.
+    objective
+        "total": the least sum of the squared errors of all answers. "worst": the least error of the worst answer, each
+        times its weight.
     rng
         Where those weights come from.
     report
@@ -58,6 +65,8 @@ def opt_product(
     ------
     WorkloadError
         If the workload's products are over different attributes.
+    AccuracyError
+        If there is no such objective.
 
     Examples
     --------
@@ -67,6 +76,7 @@ def opt_product(
     >>> found.optimality < strategy.identity(Kron(Prefix(16), Identity(2))).optimality
     True
     """
+    worst = checked_objective(objective) == "worst"
     parts = terms(workload)
     if not same_attributes(parts):
         raise WorkloadError("one product strategy needs parts over the same attributes")
@@ -88,11 +98,21 @@ def opt_product(
         if best is None or found.objective < best.objective:
             best = found
     assert best is not None
-    return best
+    if not worst:
+        return best
+    if len(parts) == 1:
+        return best_worst([best, worst_product(workload, noise, "full", report)])
+    begins = (terms(best.operator)[0].factors, [Identity(n) for n in parts[0].sizes])
+    return best_worst([best, *(worst_product_of_parts(workload, noise, "full", begin, report) for begin in begins)])
 
 
 def opt_union(
-    workload: Workload, noise: Noise = "laplace", *, choose: Choice | None = None, report: Progress = silent
+    workload: Workload,
+    noise: Noise = "laplace",
+    *,
+    choose: Choice | None = None,
+    objective: Objective = "total",
+    report: Progress = silent,
 ) -> Strategy:
     """Return one product strategy a part of the workload, with the weights that split the budget best (OPT_+).
 
@@ -106,8 +126,16 @@ def opt_union(
         "laplace" or "gaussian".
     choose
         How an attribute's operator is chosen; among OPT_0 and those with a name unless given.
+    objective
+        "total": the least sum of the squared errors of all answers. "worst": the least error of the worst answer, each
+        times its weight.
     report
         Told of progress; may raise to stop.
+
+    Raises
+    ------
+    AccuracyError
+        If there is no such objective.
 
     Examples
     --------
@@ -117,6 +145,9 @@ def opt_union(
     >>> strategy.opt_union(margins).objective < strategy.opt_product(margins).objective
     True
     """
+    if checked_objective(objective) == "worst":
+        total = opt_union(workload, noise, choose=choose, report=report)
+        return best_worst([total, worst_union(workload, noise, "full", report)])
     parts = terms(workload)
     inner = kept_choice(choose or explicit_choice(noise, report=report))
     operators = []

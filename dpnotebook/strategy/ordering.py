@@ -14,7 +14,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.workload import Explicit, Identity, Permuted, Predicates, Stack, Total, Weighted, Workload
+from dpnotebook.workload import (
+    Explicit,
+    Identity,
+    Permuted,
+    PIdentity,
+    Predicates,
+    Stack,
+    Total,
+    Weighted,
+    Workload,
+)
 
 ENTRIES = 2**25  # of rows that are looked at: 32 MiB of zeros and ones
 DEPTH = 100  # rows within rows within rows
@@ -42,6 +52,11 @@ def cells_in_order(factors: Sequence[Workload]) -> Integers | None:
     if not orders and given and all(isinstance(one, Explicit | Predicates) for one in given):
         return _sought(tuple(given))
     return None
+
+
+def permuted_operator(operator: Explicit | PIdentity, places: Integers) -> Explicit | PIdentity:
+    """Return the operator for cells in another order: its column i is column places[i] of the given one."""
+    return operator.permuted(places) if isinstance(operator, PIdentity) else Explicit(operator.matrix[:, places])
 
 
 def reordered(factor: Workload, order: Integers | None) -> Workload:

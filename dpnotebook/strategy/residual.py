@@ -18,10 +18,13 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
+from dpnotebook.query.objective import Objective, checked_objective
+from dpnotebook.strategy.best_worst import best_worst
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
 from dpnotebook.strategy.splits import MergedAttribute, Split, attribute, residual_objective, splits, together, traces
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.whole_weights import whole_weights
+from dpnotebook.strategy.worst_subsets import worst_marginals
 from dpnotebook.workload import Explicit, Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
 
@@ -36,7 +39,7 @@ TOLD = 1e-6  # by which the sums of an inverse may miss: beyond it the operator 
 BLEND = 1e-4  # share of a plain operator mixed into one that leaves directions unmeasured
 
 
-def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
+def opt_residual(workload: Workload, *, objective: Objective = "total", report: Progress = silent) -> Strategy:
     """Return the residual strategy of least error for Gaussian noise.
 
     For marginals of any number of attributes, weighted or not, it is optimal over all strategies.
@@ -45,6 +48,9 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     ----------
     workload
         A union of products over the same attributes.
+    objective
+        "total": the least sum of the squared errors of all answers. "worst": the least error of the worst answer, each
+        times its weight.
     report
         Told of progress; may raise to stop.
 
@@ -52,6 +58,8 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     ------
     WorkloadError
         If the workload's products are over different attributes.
+    AccuracyError
+        If there is no such objective.
 
     Examples
     --------
@@ -61,6 +69,7 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     >>> round(found.optimality, 3)
     1.0
     """
+    worst = checked_objective(objective) == "worst"
     found = lattice(workload)
     attributes = [attribute(kinds, n) for kinds, n in zip(found.kinds, found.sizes, strict=True)]
     chosen = splits(found, attributes, report)
@@ -80,7 +89,10 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     certificate = residual_objective(found, chosen) * (1 - ROUNDING) if optimal else 0.0
     operator = Marginals(factors, weights)
     name = f"residuals of {len(weights):,} subsets of the attributes"
-    return Strategy(workload, operator, "gaussian", name, certificate=certificate)
+    total = Strategy(workload, operator, "gaussian", name, certificate=certificate)
+    if not worst:
+        return total
+    return best_worst([total, worst_marginals(workload, "gaussian", factors, report=report)])
 
 
 def _rounded(found: Lattice, asked: MergedAttribute, chosen: Sequence[Split | None], axis: int) -> Split:

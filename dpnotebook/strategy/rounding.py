@@ -16,6 +16,7 @@ from dpnotebook.workload import Explicit, Identity, PIdentity, Stack, Toeplitz, 
 from dpnotebook.workload.base import Array, whole
 
 PRECISION = 16  # bits of a rounded operator: its squared error is then within some 10^-4 of that of the float one
+PRECISE = 18  # bits of one from its Gram matrix that is not multiplied with others
 MOST_BITS = 26  # the squares of more could pass 62 bits
 COLUMN_SUM = 2**14  # of a rounded p-Identity: the cube of it, for three attributes, is far below 2^62
 CLOSE = 1.003  # a rounding is accepted when it costs at most 0.3% of the squared error,

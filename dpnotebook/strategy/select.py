@@ -10,13 +10,14 @@ from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.laws import LAWS, Noise
 from dpnotebook.progress import silent, watched
 from dpnotebook.query.objective import Objective, checked_objective
+from dpnotebook.strategy.best_worst import best_worst
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.catalogue import candidates_of_this_package, made
 from dpnotebook.strategy.explicit import Effort
 from dpnotebook.strategy.hdmm import ANSWERS, best_of, tried
 from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
+from dpnotebook.strategy.worst_case import all_alike, tried_for_worst
 from dpnotebook.workload import AllRange, Permuted, Prefix, Workload
 from dpnotebook.workload.terms import sparse_terms, terms
 

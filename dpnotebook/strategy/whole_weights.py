@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
+from dpnotebook.strategy.lattice import Subset
 from dpnotebook.workload.base import Array
 
 LARGEST_NORM = 2.0**60  # of all measurements: they and their noise stay within 64 bits
@@ -52,3 +53,9 @@ def whole_weights(
         raise WorkloadError("the weights of this strategy do not fit in 64 bits")
     whole = kept.astype(np.int64)
     return np.asarray(whole // np.gcd.reduce(whole))
+
+
+def weighted_subsets(subsets: Array, weights: Array) -> list[tuple[Subset, int]]:
+    """Return subsets, given as rows of truth values, with their weights: the smallest subsets first."""
+    pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(subsets, weights, strict=True)]
+    return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))

@@ -18,12 +18,13 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import inverse, variances
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
-from dpnotebook.strategy.explicit import permuted_operator
 from dpnotebook.strategy.gaussian import Optimum, gaussian_optimum, proved_bound
 from dpnotebook.strategy.kept_optima import FoundOperator, kept
-from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
+from dpnotebook.strategy.laplace import Descent, loss_and_gradient, p_identity, starting_points
+from dpnotebook.strategy.ordering import permuted_operator
 from dpnotebook.strategy.rounding import rounded_gram, rounded_p_identity
 from dpnotebook.workload import Explicit, Permuted, PIdentity, Stack, Weighted, Workload
 from dpnotebook.workload.base import Array
@@ -31,7 +32,8 @@ from dpnotebook.workload.contiguous import Contiguous
 
 ENTRIES = 2**25  # of rows that are written out
 INTERVALS = 2**22  # runs of cells, which need not be
-GAP = 1e-3  # between the worst variance and its bound at which to stop
+GAP, ROUGH_GAP = 1e-3, 5e-3  # between the worst variance and its bound at which to stop; the latter where
+MANY_CELLS = 256  # cells are more than this, or somebody waits
 CUBES = 2**33  # cells cubed, times steps: what there is time for, some seconds
 FEWEST, MOST = 8, 400  # steps
 GROWTH, LEAST_STEP = 1.5, 1e-2
@@ -40,9 +42,10 @@ ROUNDS, INNER = 20, 40  # steps where answers do not tell all cells apart, and m
 SINGULAR = 1e-12  # of the largest eigenvalue: a smaller one is rounding
 LEAST = 1e-12  # of the largest multiplier, that others begin again from
 ROUNDING = 1e-9  # relative error allowed for in a bound that is computed in floating point
-POWERS = (8.0, 64.0)  # of the norms of the variances
-DESCENT = 40  # steps for each, over up to QUICK cells, and fewer over more
-QUICK = 128
+POWERS, SHARPEST = (8.0, 64.0, 256.0), 1024.0  # of the norms of the variances; the last where there is time
+DESCENT = 40  # steps: half of them for the first, twice as many for others; over more than QUICK cells fewer
+FEW, SOME, QUICK = 32, 3, 128  # cells up to which all starts are tried, how many of them beyond, and up to where
+REFINED = 2  # descents that go on to sharper norms; one where somebody waits and cells are more than a few
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,43 @@ class _Rows:
 
     def gram(self, weights: Array) -> Array:
         return np.asarray(self._rows.T @ (weights[:, None] * self._rows))
+
+
+def worst_operator(
+    workload: Workload,
+    noise: Noise,
+    *,
+    precise: bool = True,
+    bits: int | None = None,
+    p: int | None = None,
+    report: Progress = silent,
+) -> tuple[Explicit | PIdentity, float]:
+    """Return the integer operator of the best worst answer that is found, and what none can be below (0: not known).
+
+    Parameters
+    ----------
+    workload
+        What is to be answered, over few cells.
+    noise
+        "gaussian": the optimum, within 0.1% of its bound. "laplace": the best p-Identity that a descent finds.
+    precise
+        Whether there is time: else, and over more than 256 cells, a gap of 0.5% is good enough.
+    bits
+        Of its entries, for Gaussian noise; as few as make little difference, unless given.
+    p
+        Rows of the p-Identity besides the identity, for Laplace noise.
+    report
+        Told of progress; may raise to stop.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many answers to weigh one by one.
+    """
+    if not law_of(noise).euclidean:
+        return worst_p_identity(workload, p, precise=precise, report=report), 0.0
+    gap = GAP if precise and workload.shape[1] <= MANY_CELLS else ROUGH_GAP
+    return worst_gaussian_operator(workload, gap=gap, bits=bits, report=report)
 
 
 def gaussian_worst(answers: WeighedAnswers, *, gap: float = GAP, report: Progress = silent) -> WorstOptimum:
@@ -236,7 +276,7 @@ class _WeighedPoint:
 
 
 def worst_gaussian_operator(
-    workload: Workload, *, gap: float = GAP, report: Progress = silent
+    workload: Workload, *, gap: float = GAP, bits: int | None = None, report: Progress = silent
 ) -> tuple[Explicit | PIdentity, float]:
     """Return the integer operator of the best worst answer for Gaussian noise, and what none can be below.
 
@@ -252,7 +292,7 @@ def worst_gaussian_operator(
         found = gaussian_worst(answers, gap=gap, report=report)
         weighted = answers.gram(found.weights)
         pseudo = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
-        rounded = rounded_gram(found.gram, weighted, float(np.vdot(pseudo, weighted)))
+        rounded = rounded_gram(found.gram, weighted, float(np.vdot(pseudo, weighted)), bits)
         return FoundOperator(rounded, found.lower, (found.weights, found.v))
 
     def holds(kept_: FoundOperator) -> bool:
@@ -260,7 +300,8 @@ def worst_gaussian_operator(
         proper = q.shape == (answers.shape[0],) and bool((q >= 0).all()) and abs(q.sum() - 1) <= ROUNDING
         return proper and kept_.bound <= proved_bound(answers.gram(q), v) and _supports(kept_.operator, inner)
 
-    found = kept(("worst", "gaussian", repr(gap), _written(inner)), answers.shape[1], search, holds)
+    asked = ("worst", "gaussian", repr(gap), _written(inner), *_said(bits))
+    found = kept(asked, answers.shape[1], search, holds)
     operator: Explicit | PIdentity = found.operator
     if isinstance(workload, Permuted):
         operator = permuted_operator(operator, workload.places)
@@ -271,11 +312,17 @@ def _written(workload: Workload) -> str:
     return json.dumps(workload.to_json(), sort_keys=True)
 
 
+def _said(option: int | None) -> tuple[str, ...]:
+    return () if option is None else (str(option),)
+
+
 def _supports(operator: Explicit | PIdentity, workload: Workload) -> bool:
     return bool(np.isfinite(variances(inverse(operator), workload)).all())
 
 
-def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explicit | PIdentity:
+def worst_p_identity(
+    workload: Workload, p: int | None = None, *, precise: bool = True, report: Progress = silent
+) -> Explicit | PIdentity:
     """Return the p-Identity whose worst answer is the best that a descent finds, for Laplace noise.
 
     Raises
@@ -284,52 +331,64 @@ def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explic
         If there are too many answers to weigh one by one.
     """
     if isinstance(workload, Permuted):
-        return permuted_operator(worst_p_identity(workload.workload, report=report), workload.places)
+        inner = worst_p_identity(workload.workload, p, precise=precise, report=report)
+        return permuted_operator(inner, workload.places)
     return kept(
-        ("worst", "laplace", _written(workload)),
+        ("worst", "laplace", "several starts", str(precise), _written(workload), *_said(p)),
         workload.shape[1],
-        lambda: FoundOperator(_descended(workload, report)),
+        lambda: FoundOperator(_descended(workload, p, precise, report)),
         lambda found: not found.bound and _supports(found.operator, workload),
     ).operator
 
 
-def _descended(workload: Workload, report: Progress) -> PIdentity:
-    from scipy.optimize import minimize
-
+def _descended(workload: Workload, p: int | None, precise: bool, report: Progress) -> PIdentity:
     answers = WeighedAnswers(workload)
     n = workload.shape[1]
     steps = DESCENT if n <= QUICK else max(15, DESCENT * QUICK**2 // n**2)
+    rest = [(power, (4 if precise else 2) * steps) for power in (*POWERS[1:], *([SHARPEST] if precise else []))]
     with threads_for(n):
-        (begin,) = p_identity(answers.gram(np.ones(answers.shape[0])), quick=True, report=report)
-        shape, flat = begin.theta.shape, begin.theta.ravel()
+        (best,) = p_identity(answers.gram(np.ones(answers.shape[0])), p, quick=True, report=report)
+        # What is best for all answers may be the cells themselves, from which no small step is better for the worst.
+        several = list(starting_points(n, len(best.theta)))[: None if n <= FEW else SOME if n <= QUICK else 0]
+        begun = [_descent(answers, theta, POWERS[0], steps // 2, report) for theta in (best.theta, *several)]
+        begun.sort(key=_worst_of)
+        found = begun[:REFINED]
+        for descent in begun[: REFINED if precise or n <= FEW else 1]:
+            for power, most in rest:
+                descent = _descent(answers, descent.theta, power, most, report)
+                found.append(descent)
+    return rounded_p_identity(min(found, key=_worst_of).theta)
 
-        def evaluate(flat: Array, power: float) -> tuple[float, Array]:
-            report(None, "the worst answer: looking for the best p-Identity")
-            theta = flat.reshape(shape)
-            variances = answers.variances(_inverse(theta))
-            top = float(variances.max())
-            weights = (variances / top) ** (power - 1)
-            size = float((weights * variances / top).sum())
-            gram = answers.gram(weights)
-            _, gradient = loss_and_gradient(theta, lambda x: np.asarray(x @ gram), np.diagonal(gram))
-            return np.log(top) + np.log(size) / power, gradient.ravel() / (top * size)
 
-        best, least = flat, float(answers.variances(_inverse(begin.theta)).max())
-        for power in POWERS:
-            found = minimize(
-                evaluate,
-                flat,
-                args=(power,),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(0, None)] * flat.size,
-                options={"maxiter": steps},
-            )
-            flat = found.x
-            worst = float(answers.variances(_inverse(flat.reshape(shape))).max())
-            if worst < least:
-                best, least = flat, worst
-    return rounded_p_identity(best.reshape(shape))
+def _worst_of(descent: Descent) -> float:
+    return descent.loss
+
+
+def _descent(answers: WeighedAnswers, start: Array, power: float, steps: int, report: Progress) -> Descent:
+    """Return where a descent along a norm of the variances ends, with the worst variance as its loss."""
+    from scipy.optimize import minimize
+
+    def evaluate(flat: Array) -> tuple[float, Array]:
+        report(None, "the worst answer: looking for the best p-Identity")
+        theta = flat.reshape(start.shape)
+        variances = answers.variances(_inverse(theta))
+        top = float(variances.max())
+        weights = (variances / top) ** (power - 1)
+        size = float((weights * variances / top).sum())
+        gram = answers.gram(weights)
+        _, gradient = loss_and_gradient(theta, lambda x: np.asarray(x @ gram), np.diagonal(gram))
+        return np.log(top) + np.log(size) / power, gradient.ravel() / (top * size)
+
+    found = minimize(
+        evaluate,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * start.size,
+        options={"maxiter": steps},
+    )
+    theta = found.x.reshape(start.shape)
+    return Descent(theta, float(answers.variances(_inverse(theta)).max()))
 
 
 def _inverse(theta: Array) -> Array:

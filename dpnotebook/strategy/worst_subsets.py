@@ -18,7 +18,7 @@ Source: ResidualPlanner's convex program for the largest variance; HDMM, section
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,16 +26,19 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
+from dpnotebook.inference.marginal_algebra import as_marginals
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.baselines import marginals_name
+from dpnotebook.strategy.best_worst import if_possible
 from dpnotebook.strategy.lattice import Group, Lattice, Subset, lattice
-from dpnotebook.strategy.marginals import marginals_name, weighted_subsets
 from dpnotebook.strategy.splits import symmetric_form
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.subset_search import Problem, Rows, search
-from dpnotebook.strategy.whole_weights import whole_weights
+from dpnotebook.strategy.whole_weights import weighted_subsets, whole_weights
 from dpnotebook.workload import Identity, Marginals, Workload
 from dpnotebook.workload.base import Array, Number
+from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 CLOSE = 1.0002  # integer weights are accepted when the worst variance is within this factor of what real ones give
 FINER = 1.1  # by which the scale of the integers grows until they are close
@@ -147,6 +150,36 @@ def worst_marginals(
     if not math.isfinite(strategy.worst):
         raise WorkloadError("operators of marginals must tell the total of their attribute and all that is asked")
     return strategy
+
+
+def weighted_for_worst(workload: Workload, total: Strategy, report: Progress = silent) -> Iterator[Strategy]:
+    """Yield weighted marginals for the worst answer with Laplace noise: of cells, and of what is good for the total.
+
+    Parameters
+    ----------
+    workload
+        A union of products over the same attributes.
+    total
+        The strategy that is best for all answers together: where it is weighted marginals, another beginning.
+    report
+        Told of progress; may raise to stop.
+    """
+    sizes, parts = sparse_terms(workload) or ((), [])
+    plain: list[Workload] = [Identity(n) for n in sizes]
+    best = as_marginals(total.operator)
+    symmetric = only_cells(parts) or (best is not None and list(best.factors) == plain)  # for what is measured
+    begin = best.weights if symmetric and best is not None else ()
+    yield from if_possible(lambda: worst_marginals(workload, total.noise, plain, begin=begin, report=report))
+    if not symmetric and best is not None:  # else no operators but plain ones were good for the total
+        chosen = best
+        yield from if_possible(
+            lambda: worst_marginals(workload, total.noise, chosen.factors, begin=chosen.weights, report=report)
+        )
+
+
+def only_cells(parts: Sequence[SparseTerm]) -> bool:
+    """Return whether all that is asked are counts of levels, and their totals."""
+    return all(isinstance(factor, Identity) for part in parts for factor in part.factors)
 
 
 def answer_classes(workload: Workload, noise: Noise, operators: Sequence[Workload]) -> AnswerClasses:
