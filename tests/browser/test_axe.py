@@ -100,10 +100,15 @@ print(json.dumps([one._repr_mimebundle_()["text/html"] for one in shown]))
 """
 
 
-def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
-    """As VS Code and Colab show it: our text/html, and nothing of ours that would have to run."""
+@pytest.fixture(scope="module")
+def parts():
+    """Return the HTML of one output of each kind."""
     run = subprocess.run([sys.executable, "-c", BUNDLES], capture_output=True, text=True, check=True)
-    parts = json.loads(run.stdout)
+    return json.loads(run.stdout)
+
+
+def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest, parts):
+    """As VS Code and Colab show it: our text/html, and nothing of ours that would have to run."""
     assert not re.search(r"<script|<style|<link|https?://(?!www\\.w3\\.org)", "".join(parts))
     assert "var(--" not in "".join(parts)  # JupyterLab's own variables, which nobody else has
     tags = "".join(re.findall(r"<[^>]*>", "".join(parts)))
@@ -167,12 +172,9 @@ HOSTS = {
 }
 
 
-def test_html_alone_under_the_rules_of_other_notebooks(playwright, labtest, shot):
+def test_html_alone_under_the_rules_of_other_notebooks(playwright, labtest, parts, shot):
     """Same outputs, in frames without a network: all is loaded, can be read, and changes nothing beside it."""
-    run = subprocess.run([sys.executable, "-c", BUNDLES], capture_output=True, text=True, check=True)
-    outputs = "".join(
-        f"<section aria-label='output {n}'>{one}</section>" for n, one in enumerate(json.loads(run.stdout))
-    )
+    outputs = "".join(f"<section aria-label='output {n}'>{one}</section>" for n, one in enumerate(parts))
     browser = playwright.chromium.launch(executable_path=labtest.CHROMIUM, headless=True, args=labtest.FLAGS)
     looks = """() => { const own = getComputedStyle(document.querySelector('#host'));
         return [...own].map(name => own.getPropertyValue(name)).join(); }"""
