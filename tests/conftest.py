@@ -189,6 +189,28 @@ def toured(installed, tmp_path_factory):
     return folder, found
 
 
+@pytest.fixture(scope="session")
+def plotted(tmp_path_factory):
+    """Return a function that makes a notebook of some cells, run as nbconvert and papermill do: with nobody there."""
+    made = {}
+
+    def run(cells):
+        from nbclient import NotebookClient
+        from nbformat.v4 import new_code_cell, new_notebook
+
+        if tuple(cells) not in made:
+            notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+            where = {"metadata": {"path": str(tmp_path_factory.mktemp("run"))}}
+            client = NotebookClient(
+                notebook, timeout=None, kernel_name="python3", store_widget_state=False, resources=where
+            )
+            client.execute()
+            made[tuple(cells)] = notebook
+        return made[tuple(cells)]
+
+    return run
+
+
 def _by_definition(w):
     if isinstance(w, Identity):
         return np.eye(w.n)
