@@ -4,7 +4,7 @@ import gc
 import importlib.util
 import os
 import sys
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -278,6 +278,7 @@ def _by_definition(w):
     return w.weight * _by_definition(w.workload)
 
 
+@cache  # Hypothesis looks a strategy over once
 def _leaf(n):
     basic = [st.just(kind(n)) for kind in (Identity, Total, Prefix, AllRange)]
     trees = st.integers(2, max(2, n)).flatmap(
@@ -308,6 +309,7 @@ def _difference(n):
     return two.map(lambda pair: Difference(Explicit([pair[0]]), Explicit([pair[1]])))
 
 
+@cache
 def _over(n, depth, integer):
     leaf = _leaf(n)
     if depth == 0:
