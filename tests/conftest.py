@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(items):
     for item in thinned.left_out(items):
         item.add_marker(pytest.mark.slow)
     for item in items:
-        if item.path.name == "published.ipynb":
+        if item.path.name in ("published.ipynb", "tour.ipynb"):  # the latter is run by test_tour, from the wheel
             item.add_marker(pytest.mark.slow)
         if item.path.is_relative_to(here):
             name = getattr(item, "originalname", None) or item.name
