@@ -184,5 +184,5 @@ def test_single_answers(session):
         check_variance(noise, std_error)
         half = np.array([(frame[f"{name}_upper"] - frame[f"{name}_lower"]).item() / 2 for frame in frames])
         # 100,000 draws tell a share within 0.0038 at 5.5 standard errors, and ends are whole steps: 0.0004 of it. The
-        # interval of a mean follows its count. One a fiftieth narrower is noticed.
+        # interval of a mean follows its count. One a twentieth narrower is noticed.
         assert abs((np.abs(noise) <= np.median(half)).mean() - 0.95) < 0.0042, name
