@@ -4,7 +4,7 @@ import gc
 import importlib.util
 import os
 import sys
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(items):
     for item in thinned.left_out(items):
         item.add_marker(pytest.mark.slow)
     for item in items:
-        if item.path.name == "published.ipynb":
+        if item.path.name in ("published.ipynb", "tour.ipynb"):  # the latter is run by test_tour, from the wheel
             item.add_marker(pytest.mark.slow)
         if item.path.is_relative_to(here):
             name = getattr(item, "originalname", None) or item.name
@@ -189,6 +189,28 @@ def toured(installed, tmp_path_factory):
     return folder, found
 
 
+@pytest.fixture(scope="session")
+def plotted(tmp_path_factory):
+    """Return a function that makes a notebook of some cells, run as nbconvert and papermill do: with nobody there."""
+    made = {}
+
+    def run(cells):
+        from nbclient import NotebookClient
+        from nbformat.v4 import new_code_cell, new_notebook
+
+        if tuple(cells) not in made:
+            notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+            where = {"metadata": {"path": str(tmp_path_factory.mktemp("run"))}}
+            client = NotebookClient(
+                notebook, timeout=None, kernel_name="python3", store_widget_state=False, resources=where
+            )
+            client.execute()
+            made[tuple(cells)] = notebook
+        return made[tuple(cells)]
+
+    return run
+
+
 def _by_definition(w):
     if isinstance(w, Identity):
         return np.eye(w.n)
@@ -256,6 +278,7 @@ def _by_definition(w):
     return w.weight * _by_definition(w.workload)
 
 
+@cache  # Hypothesis looks a strategy over once
 def _leaf(n):
     basic = [st.just(kind(n)) for kind in (Identity, Total, Prefix, AllRange)]
     trees = st.integers(2, max(2, n)).flatmap(
@@ -286,6 +309,7 @@ def _difference(n):
     return two.map(lambda pair: Difference(Explicit([pair[0]]), Explicit([pair[1]])))
 
 
+@cache
 def _over(n, depth, integer):
     leaf = _leaf(n)
     if depth == 0:

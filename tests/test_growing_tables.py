@@ -208,9 +208,9 @@ def asked_of(table):
 
 @pytest.mark.parametrize("unit", [{}, {"unit": "who", "max_rows": 3}])
 @pytest.mark.parametrize("noise", BUDGETS)
-def test_twelve_months_cost_what_one_costs(noise, unit):
+def test_six_months_cost_what_one_costs(noise, unit):
     session = dpn.Session(BUDGETS[noise])
-    frames = [month(number) for number in range(12)]
+    frames = [month(number) for number in range(6)]
     session.protect(frames[0], "visits", domain=DOMAIN, rows=400, **unit)
     for query in asked_of(frames[0].dp):
         query.run()

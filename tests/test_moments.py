@@ -250,6 +250,7 @@ def messy(size=400):
 
 
 FRAME = messy()
+EMPTY = duckdb.connect()
 LEVELS = {name: attribute.encode(FRAME[name]) for name, attribute in ATTRIBUTES.items()}
 
 
@@ -273,7 +274,7 @@ def test_conditions_select_the_levels_in_any_database(data):
     )  # rows without a level are in no answer; SQL has them where nothing is asked of them
     expected = np.zeros(len(FRAME), dtype=bool)
     expected[here] = where.dense(names)[tuple(cells[:, here])]
-    connection = duckdb.connect()
+    connection = EMPTY.cursor()
     columns = FRAME[names].astype(object).where(FRAME[names].notna(), None).assign(row=np.arange(len(FRAME)))
     kinds = {"days": "TIMESTAMP", "clamped": "TIMESTAMP", "elsewhere": "TIMESTAMP", "order": "BOOLEAN"}
     for name in ("Größe in cm", 'say "b"', "bins 💶", "other", "null", "numbers"):

@@ -18,6 +18,7 @@ SPEC.loader.exec_module(together)
         ("tests/a/test_b.py::test_c[spark-1]", "tests/test_f.py::TestSpark::test_c", True),
         ("tests/a/test_b.py::test_c[spark-1]", "tests/a/test_b.py::test_c[postgres-1]", False),
         ("tests/browser/test_b.py::test_c", "tests/browser/test_d.py::test_c", True),
+        ("tests/test_tour.py::test_c", "tests/browser/test_tour.py::test_d", True),
         ("notebooks/tour.ipynb::Cell 1", "notebooks/sql.ipynb::Cell 1", False),
     ],
 )

@@ -1,17 +1,19 @@
 """Which tests run in the same worker of pytest-xdist: those of a file, and those that wait for one slow server.
 
 Spark is slow until the Java machine has warmed up, some thirty seconds of processor time; JupyterLab and Chromium start
-in ten. Each is started, and warmed up, once.
+in ten. Each is started, and warmed up, once. So is what browsers and others look at: an installed wheel with its tour,
+and a notebook of all plots.
 """
 
 from xdist.scheduler import LoadFileScheduling
 
 BROWSER = "tests/browser/"
 SPARK = "spark"
+SHOWN = ("tests/test_tour.py", "tests/notebook/test_exports.py")  # beside the browsers that look at what these make
 LONGEST = (
     BROWSER,
     SPARK,
-    *("tests/test_within.py", "tests/test_derived_intervals.py", "tests/test_tour.py", "tests/test_moments.py"),
+    *("tests/test_within.py", "tests/test_derived_intervals.py", "tests/test_moments.py"),
     *("tests/test_privacy.py", "tests/test_growing_tables.py", "tests/test_statistics.py", "tests/sql/test_reuse.py"),
     *("tests/test_quality.py", "tests/golden/test_golden.py", "tests/sql/test_meaning.py", "tests/test_profiles.py"),
 )
@@ -25,7 +27,7 @@ def scope_of(nodeid):
     nodeid
         Of a test, as pytest writes it: one that needs Spark says so in its name or in the name of its parameters.
     """
-    if nodeid.startswith(BROWSER):
+    if nodeid.startswith((BROWSER, *SHOWN)):
         return BROWSER
     return SPARK if SPARK in nodeid.lower() else nodeid.partition("::")[0]
 

@@ -44,7 +44,7 @@ class DuckDBHome:
 
         self._carry = carry
         self._shown: dict[str, tuple[Held, int, bool]] = {}  # by folded name: what the view shows, and how
-        self._frames: dict[Held, Registered] = {}
+        self._frames: dict[Held, tuple[Registered, list[tuple[str, str, str]]]] = {}  # copies, which stay as they are
         self._parts: dict[Held, tuple[Held, ...]] = {}
         sources = [source for table in tables for source in table.source.parts or (table.source,)]
         self._files = _databases(sources)
@@ -174,11 +174,12 @@ class DuckDBHome:
         columns, source = self._columns(table), table.source
         if columns is not None:
             wanted = columns.readable()
-            if table not in self._frames or self._frames[table].names != tuple(wanted):
-                self._frames[table] = columns.register(self._connection, f"__frame_{table.number}", wanted)
-            names, relation = self._frames[table].names, self._frames[table].sql
-            types = self._executor.types(f"SELECT * FROM {relation}")
-            return columns, relation, [(name, f"c{i}", types[i][1]) for i, name in enumerate(names)]
+            if table not in self._frames or self._frames[table][0].names != tuple(wanted):
+                made = columns.register(self._connection, f"__frame_{table.number}", wanted)
+                types = self._executor.types(f"SELECT * FROM {made.sql}")
+                self._frames[table] = made, [(name, f"c{i}", types[i][1]) for i, name in enumerate(made.names)]
+            known, held = self._frames[table]
+            return columns, known.sql, held
         for path in source.databases:
             if not self._has(self._files[path.resolve()]):
                 raise EngineError(f"{path} can no longer be opened as a DuckDB database")
@@ -214,11 +215,13 @@ class DuckDBHome:
 
     def _mixes(self, tables: Sequence[Held]) -> bool:
         """Whether units are whole numbers in one table and others in another: then none of their types has both."""
+        owned = [table for table in tables if table.private and table.unit is not None]
+        if len(owned) < 2:
+            return False
         found = set()
-        for table in tables:
-            if table.private and table.unit is not None:
-                types = {name: kind for name, _, kind in self._described(table)[2]}
-                found.add(types.get(table.unit, ""))
+        for table in owned:
+            types = {name: kind for name, _, kind in self._described(table)[2]}
+            found.add(types.get(table.unit or "", ""))
         return len(found) > 1 and bool(found & {*FLOATING}) and found <= {*FLOATING, *INTEGERS}
 
     def _show(self, table: Held, exact: bool) -> None:

@@ -206,8 +206,5 @@ def failed(engine: str, failure: Exception) -> QueryFailed:
 
 def named(queries: Sequence[str]) -> set[str]:
     """Return, casefolded, every word in queries that could be the name of a column."""
-    found = set()
-    for query in queries:
-        for quoted, word in re.findall(r'"((?:[^"]|"")*)"|(\w+)', query):
-            found.add((quoted.replace('""', '"') or word).casefold())
-    return found
+    found = {pair for query in queries for pair in re.findall(r'"((?:[^"]|"")*)"|(\w+)', query)}
+    return {(quoted.replace('""', '"') or word).casefold() for quoted, word in found}

@@ -306,9 +306,15 @@ def corner_sums(matrix: Array) -> Array:
 
 def run_sums(corners: Array, starts: Array, ends: Array) -> Array:
     """Return 1'M1 for the indicator of each run [start, end), from the corner sums of M; shape (..., runs)."""
-    result = corners[..., ends, ends] - corners[..., starts, ends]
-    result -= corners[..., ends, starts]
-    result += corners[..., starts, starts]
+    return block_sums(corners, (starts, ends), (starts, ends))
+
+
+def block_sums(corners: Array, rows: tuple[Array, Array], columns: tuple[Array, Array]) -> Array:
+    """Return the sum of M in each block of rows [up, down) and columns [left, right); shape (..., blocks)."""
+    (up, down), (left, right) = rows, columns
+    result = corners[..., down, right] - corners[..., up, right]
+    result -= corners[..., down, left]
+    result += corners[..., up, left]
     return np.asarray(result)
 
 

@@ -6,6 +6,7 @@ and pseudo-inverses of products are products of those of their factors.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from dpnotebook.workload.base import (
     Number,
     Product,
     Workload,
+    block_sums,
+    corner_sums,
     exact_multiple,
     exact_sum,
     number,
@@ -117,6 +120,37 @@ class Kron(Workload):
         inner = first.quadratic(np.moveaxis(split, (-4, -3, -2, -1), (-2, -4, -1, -3)))
         outer = others.quadratic(np.moveaxis(inner, -1, -3))
         return outer.reshape(*matrix.shape[:-2], self.shape[0])
+
+    def energy(self) -> Energy:
+        """Return it from the Gram matrices of some factors and of the others, whose product is never written out.
+
+        A run is the rest of a row of cells, whole rows, and the beginning of a row; the Gram matrix of a product is the
+        product of theirs, so that what two of these have in common is a product of two blocks.
+        """
+        sizes = [factor.shape[1] for factor in self.factors]
+        if len(sizes) == 1:
+            return self.factors[0].energy()
+        at = min(range(1, len(sizes)), key=lambda place: max(math.prod(sizes[:place]), math.prod(sizes[place:])))
+        above, below = (corner_sums(Kron(*part).gram()) for part in (self.factors[:at], self.factors[at:]))
+        height, width = math.prod(sizes[:at]), math.prod(sizes[at:])
+
+        def energy(starts: Array, ends: Array) -> Array:
+            (first, begin), (last, end) = np.divmod(starts, width), np.divmod(ends, width)
+            nothing, whole = np.zeros_like(first), np.full_like(first, width)
+            second, after = (np.minimum(row + 1, height) for row in (first, last))  # there is none behind the last cell
+            # Where a run ends in the row in which it begins, whole rows are counted from the next one back to it.
+            rows = (
+                ((first, second), (begin, whole)),
+                ((second, last), (nothing, whole)),
+                ((last, after), (nothing, end)),
+            )
+            found = np.zeros(np.shape(starts))
+            for one, other in itertools.combinations_with_replacement(rows, 2):
+                both = block_sums(above, one[0], other[0]) * block_sums(below, one[1], other[1])
+                found += both if one is other else 2 * both
+            return found
+
+        return energy
 
     def _gram(self) -> Array:
         return reduce(np.kron, [factor.gram() for factor in self.factors])  # Proposition 6, mixed product

@@ -131,7 +131,8 @@ def running_spark():
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": folder,
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=ERROR",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1200m -Xmn600m "
+        "-Dlog4j2.level=ERROR",  # a tenth of its time goes to garbage where it begins with little memory
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -72,8 +72,11 @@ def counted(engine, domain, name, where=None):
     return engine.totals(Measurement(Identity(axis.size), (axis,), rows))[0]
 
 
-def check(source, frame):
-    """Hold every way to declare the columns of a source against pandas."""
+def check(source, frame, asked=6):
+    """Hold every way to declare the columns of a source against pandas.
+
+    Conditions are of levels, whatever the rows are read from: in most sources the first `asked` do.
+    """
     for by, outside, nullable in (
         ("day", "drop", False), ("day", "clamp", True), ("month", "other", True), ("quarter", "drop", True),
         ("year", "clamp", False), ("month", "other", False),
@@ -83,9 +86,9 @@ def check(source, frame):
             engine = TableEngine(source, domain, None, None, KEY)
             wanted = expected(frame, name, attribute)
             assert counted(engine, domain, name).tolist() == wanted.tolist(), (name, by, outside)
-            for text in (f"{name} >= '2018-04-01' and {name} < '2018-10-01'", f"{name} < '2018-04' or {name}.isna()",
+            for text in (f"{name} < '2018-04' or {name}.isna()", f"{name} >= '2018-04-01' and {name} < '2018-10-01'",
                          f"{name} != '2018'", f"not {name} <= '2018-06'", f"{name}.dt.weekday >= 5",
-                         f"{name}.dt.weekday == {0}"):  # fmt: skip
+                         f"{name}.dt.weekday == {0}")[:asked]:  # fmt: skip
                 if ".dt" in text and by != "day":
                     continue
                 if by == "year" and "-" in text:
@@ -98,14 +101,16 @@ def check(source, frame):
 def test_frames():
     frame = made()
     check(source_of(frame), frame)
-    check(source_of(frame.astype({"at": pd.DatetimeTZDtype("ns", ZONE), "local": "datetime64[ns]"})), frame)
-    check(source_of(frame.astype({"at": pd.DatetimeTZDtype("s", "Asia/Tokyo"), "local": "datetime64[s]"})), frame)
+    check(source_of(frame.astype({"at": pd.DatetimeTZDtype("ns", ZONE), "local": "datetime64[ns]"})), frame, asked=1)
+    check(
+        source_of(frame.astype({"at": pd.DatetimeTZDtype("s", "Asia/Tokyo"), "local": "datetime64[s]"})), frame, asked=1
+    )
     arrow = frame.astype({
         "at": pd.ArrowDtype(pa.timestamp("us", "UTC")), "local": pd.ArrowDtype(pa.timestamp("ms")),
         "day": pd.ArrowDtype(pa.timestamp("us")),
     })  # fmt: skip
     arrow["day"] = arrow["day"].astype(pd.ArrowDtype(pa.date32()))
-    check(source_of(arrow), frame)
+    check(source_of(arrow), frame, asked=1)
 
 
 @pytest.mark.one_in(6)
@@ -175,15 +180,15 @@ def test_files_and_tables(tmp_path):
     frame = made()
     dates = frame.assign(day=frame["day"].astype(pd.ArrowDtype(pa.timestamp("us"))).astype(pd.ArrowDtype(pa.date32())))
     dates.to_parquet(tmp_path / "t.parquet")
-    check(source_of(str(tmp_path / "t.parquet")), frame)
+    check(source_of(str(tmp_path / "t.parquet")), frame, asked=1)
     connection = duckdb.connect(str(tmp_path / "t.duckdb"))
     connection.execute("SET TimeZone = 'Asia/Tokyo'")
     connection.execute(f"CREATE TABLE t AS SELECT * FROM read_parquet('{tmp_path / 't.parquet'}')")
-    check(source_of((connection, "t")), frame)
+    check(source_of((connection, "t")), frame, asked=1)
     connection.close()
-    check(source_of((str(tmp_path / "t.duckdb"), "t")), frame)
-    check(source_of(pa.table(dates)), frame)
-    check(source_of(pl.DataFrame(pa.table(dates))), frame)
+    check(source_of((str(tmp_path / "t.duckdb"), "t")), frame, asked=1)
+    check(source_of(pa.table(dates)), frame, asked=1)
+    check(source_of(pl.DataFrame(pa.table(dates))), frame, asked=1)
 
 
 def test_postgres(postgres):
@@ -208,7 +213,7 @@ def test_spark(spark):
     rows = [(at, local, None if day is None else day.date()) for at, local, day in rows]
     schema = StructType([StructField("at", TimestampType()), StructField("local", TimestampNTZType()),
                          StructField("day", DateType())])  # fmt: skip
-    check(source_of(spark.createDataFrame(rows, schema)), frame)
+    check(source_of(spark.createDataFrame(rows, schema)), frame, asked=2)
 
 
 ZONED = {

@@ -62,8 +62,11 @@ def expected(frame, name, attribute):
 WAYS = (("hour", False), ("15 minutes", True), ("minute", False), ("360 minutes", True))
 
 
-def check(source, frame, ways=WAYS):
-    """Hold ways to declare the columns of a source against pandas."""
+def check(source, frame, ways=WAYS, asked=5):
+    """Hold ways to declare the columns of a source against pandas.
+
+    Conditions are of levels, whatever the rows are read from: in most sources the first `asked` do.
+    """
     for by, nullable in ways:
         for name in ("at", "local"):
             attribute = Times(by=by, nullable=nullable, timezone=ZONE if name == "at" else None)
@@ -71,9 +74,9 @@ def check(source, frame, ways=WAYS):
             engine = TableEngine(source, domain, None, None, KEY)
             wanted = expected(frame, name, attribute)
             assert counted(engine, domain, name).tolist() == wanted.tolist(), (name, by)
-            texts = [f"{name} >= '06:00'", f"{name} < '18:00' or {name}.isna()", f"not {name} == '12:00'"]
+            texts = [f"{name} < '18:00' or {name}.isna()", f"{name} >= '06:00'", f"not {name} == '12:00'"]
             texts += [f"{name}.dt.hour.isin([8, 20])", f"{name}.dt.hour >= 22"] * (by != "360 minutes")
-            for text in texts:
+            for text in texts[:asked]:
                 chosen = Predicate.of(parse_where(text, domain), domain).dense([name])
                 assert counted(engine, domain, name, text).tolist() == (wanted * chosen).tolist(), (name, by, text)
             engine.close()
@@ -82,21 +85,22 @@ def check(source, frame, ways=WAYS):
 def test_frames():
     frame = made()
     check(source_of(frame), frame)
-    check(source_of(frame.astype({"at": pd.DatetimeTZDtype("ns", ZONE), "local": "datetime64[ns]"})), frame)
-    check(source_of(frame.astype({"at": pd.DatetimeTZDtype("s", "Asia/Tokyo"), "local": "datetime64[s]"})), frame)
+    for of_at, of_local in ((pd.DatetimeTZDtype("ns", ZONE), "ns"), (pd.DatetimeTZDtype("s", "Asia/Tokyo"), "s")):
+        others = frame.astype({"at": of_at, "local": f"datetime64[{of_local}]"})
+        check(source_of(others), frame, asked=1)
 
 
 def test_files_and_tables(tmp_path):
     frame = made()
     frame.to_parquet(tmp_path / "t.parquet")
-    check(source_of(str(tmp_path / "t.parquet")), frame)
+    check(source_of(str(tmp_path / "t.parquet")), frame, asked=1)
     connection = duckdb.connect(str(tmp_path / "t.duckdb"))
     connection.execute("SET TimeZone = 'Asia/Tokyo'")
     connection.execute(f"CREATE TABLE t AS SELECT * FROM read_parquet('{tmp_path / 't.parquet'}')")
-    check(source_of((connection, "t")), frame)
+    check(source_of((connection, "t")), frame, asked=1)
     connection.close()
-    check(source_of(pa.table(frame)), frame)
-    check(source_of(pl.DataFrame(pa.table(frame))), frame)
+    check(source_of(pa.table(frame)), frame, asked=1)
+    check(source_of(pl.DataFrame(pa.table(frame))), frame, asked=1)
 
 
 def test_postgres(postgres):
@@ -107,7 +111,7 @@ def test_postgres(postgres):
         with connection.cursor().copy("COPY timed FROM STDIN") as copy:
             for row in frame[["at", "local"]].itertuples(index=False):
                 copy.write_row([None if pd.isna(value) else value.to_pydatetime() for value in row])
-    check(source_of((postgres, "timed")), frame)
+    check(source_of((postgres, "timed")), frame, asked=2)
 
 
 @pytest.mark.slow  # test_dates and test_spark_equality look at what Spark makes of times in less than two minutes

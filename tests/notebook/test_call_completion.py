@@ -266,7 +266,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=14), st.text(max_size=5))
 def test_whatever_stands_there_nothing_is_raised(scope, pieces, after):
     for before in ("".join(pieces), "visits.dp.count(" + "".join(pieces)):

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbconvert import HTMLExporter, LatexExporter, MarkdownExporter
 from PIL import Image
 
@@ -56,16 +55,9 @@ PLOTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Return a notebook of every kind of plot, run as nbconvert and papermill do: with nobody there."""
-    from nbformat.v4 import new_code_cell, new_notebook
-
-    cells = [new_code_cell(SETUP), *map(new_code_cell, PLOTS.values()), new_code_cell("session.dashboard()")]
-    notebook = new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=None, kernel_name="python3", store_widget_state=False,
-                   resources={"metadata": {"path": str(tmp_path_factory.mktemp("run"))}}).execute()  # fmt: skip
-    return notebook
+@pytest.fixture
+def made(plotted):
+    return plotted([SETUP, *PLOTS.values(), "session.dashboard()"])
 
 
 def figures(notebook):

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import duckdb
 import pandas as pd
@@ -97,6 +98,14 @@ def select(keys=1, inputs=1, kind="groups", most=1, **more):
     return PrivateSelect(**(given | more))
 
 
+@cache
+def _database(threads):
+    """Return an empty database: opening one takes longer than what most tests ask of it."""
+    database = duckdb.connect()
+    database.execute(f"SET threads = {threads}")
+    return database
+
+
 def connect(table, types=None, threads=1):
     """Return a function that runs SQL over rows, a list of tuples or a frame: columns `u`, `k0`, ..., `x0`, ....
 
@@ -107,14 +116,13 @@ def connect(table, types=None, threads=1):
     types
         DuckDB's types of columns; text for keys and units, DOUBLE for inputs when not given.
     """
-    connection = duckdb.connect()
-    connection.execute(f"SET threads = {threads}")
+    connection = _database(threads).cursor()  # which sees its own temporary tables alone
     if isinstance(table, pd.DataFrame):
         connection.register("the table", table)
     else:
         usual = {name: "DOUBLE" if name.startswith("x") else "VARCHAR" for name in table}
         kinds = usual | (types or {})
-        connection.execute(f'CREATE TABLE "the table" ({", ".join(f"{name} {kinds[name]}" for name in table)})')
+        connection.execute(f'CREATE TEMP TABLE "the table" ({", ".join(f"{name} {kinds[name]}" for name in table)})')
         rows = [list(row) for row in zip(*table.values(), strict=True)]
         if rows:
             marks = ", ".join(f"({', '.join('?' for _ in table)})" for _ in rows)

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ def table():
     connection = duckdb.connect()
     connection.register("t", pd.DataFrame({"unit": units, "g": groups}))
 
+    @cache  # the rows stay the same
     def run(query):
         return connection.execute(query).fetchnumpy()
 

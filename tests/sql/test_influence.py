@@ -347,7 +347,7 @@ def test_inner_aggregates_of_others_are_the_same_to_the_last_bit(inner):
         both = []
         for rows in (frame, frame[frame.u != 7].sample(frac=1, random_state=0).reset_index(drop=True)):
             run = connect(rows, threads=2)
-            run('CREATE VIEW t AS SELECT * FROM "the table"')
+            run('CREATE TEMP VIEW t AS SELECT * FROM "the table"')
             columns = run(query)
             both.append({u: x for u, x in zip(columns["u"].tolist(), columns["x0"].tolist(), strict=True) if u != 7})
         found.append(sum(both[0].get(u) != both[1].get(u) for u in {*both[0], *both[1]}))

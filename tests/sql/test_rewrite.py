@@ -351,7 +351,7 @@ def test_tables_may_have_the_names_of_parts():
     )
     run = connect({"u": ["a", "b"], "k0": ["g", "h"], "x0": [1.0, 2.0]})
     for name in ("taken", "Added", "listed"):
-        run(f'CREATE TABLE "{name}" AS SELECT * FROM "the table"')
+        run(f'CREATE TEMP TABLE "{name}" AS SELECT * FROM "the table"')
     tables = ("taken", "Added", "listed")
     for more in ({}, {"selection": "public", "groups": "SELECT DISTINCT k0 FROM listed", "public": ("listed",)}):
         chosen = select(most=1, rows=rows, tables=tables, **more)

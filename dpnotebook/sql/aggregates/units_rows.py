@@ -51,9 +51,9 @@ class Addend:
     groups: int | None = None
 
     def squared_errors(self, edges: tuple[int, ...], units: Floats, tried: tuple[int, ...], groups: int) -> Floats:
-        """Return its squared error for each number of rows, where so many units are in each bin."""
+        """Return its squared error for each number of rows, where so many units are in each bin; shape (1, tried)."""
         left_out = np.maximum(_excess(edges, tried, self.groups) @ units, 0.0) * groups**-SPREAD
-        return np.asarray((left_out * self.worth) ** 2 + (self.noise * np.array(tried)) ** 2)
+        return np.asarray((left_out * self.worth) ** 2 + (self.noise * np.array(tried)) ** 2)[None]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Averaged:
     of: str = "averages"
 
     def squared_errors(self, edges: tuple[int, ...], units: Floats, tried: tuple[int, ...], groups: int) -> Floats:
-        """Return its squared error for each number of rows, where so many units are in each bin."""
+        """Return its squared error for each number of rows, in cases that are as likely; shape (cases, tried)."""
         lengths = _lengths(edges)
         weights = weights_moved(lengths, _excess(edges, tried, None), np.maximum(units, 0.0))
         return squared_errors(weights, lengths, self.noise * np.array(tried), groups)
@@ -141,7 +141,7 @@ def _moved(found: UnitsByRows, edges: tuple[int, ...], rows: int) -> Taken:
     usual, heavy = (
         weights_moved(lengths, excess, np.maximum(units + apart, 0.0)) for units in (found.average, found.heavy)
     )
-    about = PERCENT * math.sqrt(float(squared_shifts(usual, lengths)[0]))
+    about = PERCENT * math.sqrt(float(squared_shifts(usual, lengths).mean()))
     moved = Taken(about, max(PERCENT * FARTHEST * float(heavy.moved[0]), about))
     if (more := PERCENT * FARTHEST * min(found.apart.at_most(np.maximum(usual.lost[0], 0.0)), 1.0)) > 0:
         moved = moved._replace(apart=moved.most + more, looked=found.farthest)
@@ -158,7 +158,7 @@ def _errors(
             one.squared_errors(edges, units, tried, groups)
             for units in (found.likely, found.likely + found.apart.units)
         )
-        errors += 2.0 * expected_errors(usual, apart, found.apart.likely)
+        errors += 2.0 * expected_errors(usual, apart, found.apart.likely).mean(axis=0)
     return errors
 
 

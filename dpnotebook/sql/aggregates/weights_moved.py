@@ -2,8 +2,8 @@
 
 A mean over few rows of each unit has little noise. But units with many rows weigh less in it than in the mean of all
 rows, which is another number where values go with the number of rows. How far apart the means of such units are is not
-measured, as Laplace noise would mostly hide it: they are taken to be a random walk, from one number of rows to the
-next.
+measured: they are taken to be a random walk, from one number of rows to the next, whose steps are of either of two
+lengths, as bounds may be close to all values or far wider.
 
 As `unit_means` is for vectors that are clipped to a length, where it is measured.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-STEP = 0.2  # half-widths: how far means of units move where their number of rows doubles
+STEPS = (0.2, 0.03)  # half-widths: how far means of units move where their number of rows doubles, as likely either
 WITHIN = 0.4  # half-widths: how far the values of one unit are spread about their mean
 FARTHEST = 1.5  # half-widths: so far from those of all others may the means of units be that count less
 AVERAGED = 1.5  # times the noise on a count, what the centred sum of a mean has, in half-widths
@@ -71,13 +71,13 @@ def weights_moved(lengths: Floats, excess: Floats, units: Floats) -> Weights:
 
 
 def squared_shifts(weights: Weights, lengths: Floats) -> Floats:
-    """Return by how much the mean of all is likely to move, squared, in half-widths; shape (tried,)."""
+    """Return by how much the mean of all is likely to move, squared, in half-widths, for each step: (steps, tried)."""
     doublings = np.diff(np.log2(lengths), prepend=np.log2(lengths[:1]))
-    return np.asarray(STEP**2 * (weights.passed**2 @ doublings))
+    return np.square(STEPS)[:, None] * (weights.passed**2 @ doublings)
 
 
 def squared_errors(weights: Weights, lengths: Floats, noise: Floats, groups: float) -> Floats:
-    """Return the squared error of the mean of a group, for each number of rows, in half-widths; shape (tried,).
+    """Return the squared error of the mean of a group, for each step and number of rows, in half-widths.
 
     Parameters
     ----------
