@@ -106,6 +106,8 @@ class ComparedAnswers:
 def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
     """Return the difference or the ratio of two releases of one confidence, in the rows that both have.
 
+    What is divided by may be one answer, such as a total.
+
     Parameters
     ----------
     one, other
@@ -120,8 +122,9 @@ def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
     """
     if one.redraws is None or other.redraws is None:
         raise WorkloadError("counts that were moved are not redrawn: compare the releases as they were measured")
-    names = _names(one, other)
-    mine, others = _rows(one, other)
+    shares = operation == "over" and not other.keys and len(other.frame) == 1  # each answer beside one, as a total is
+    names = _names(one, other, shares)
+    mine, others = _rows(one, other, shares)
     drawn_of_one, drawn_of_other = one.redraws, other.redraws
 
     def redrawn(draws: int) -> Drawings:
@@ -158,9 +161,9 @@ def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
     )
 
 
-def _names(one: _Side, other: _Side) -> dict[str, tuple[str, str]]:
+def _names(one: _Side, other: _Side, shares: bool) -> dict[str, tuple[str, str]]:
     """Return which columns are compared, and what that is called."""
-    if set(one.keys) != set(other.keys) and not _is_one(other):
+    if set(one.keys) != set(other.keys) and not shares:
         said = [", ".join(release.keys) or "nothing" for release in (one, other)]
         raise WorkloadError(f"releases are compared row by row, by the same keys: not by {said[0]} and by {said[1]}")
     same = [name for name in one.names if name in other.names]
@@ -172,10 +175,10 @@ def _names(one: _Side, other: _Side) -> dict[str, tuple[str, str]]:
     raise WorkloadError(f"these releases have no column in common: {said[0]}; and {said[1]}. Give them the same names")
 
 
-def _rows(one: _Side, other: _Side) -> tuple[Rows, Rows]:
+def _rows(one: _Side, other: _Side, shares: bool) -> tuple[Rows, Rows]:
     """Return the rows of each that have the same key, in the order of the first."""
     keys = list(one.keys)
-    if keys and _is_one(other):  # each answer beside it
+    if shares:
         return np.arange(len(one.frame)), np.zeros(len(one.frame), dtype=np.intp)
     if not keys and len(one.frame) == len(other.frame) == 1:
         return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
@@ -187,11 +190,6 @@ def _rows(one: _Side, other: _Side) -> tuple[Rows, Rows]:
                    for release, side in ((one, "row of one"), (other, "row of other")))  # fmt: skip
     both = left.merge(right, on=keys, how="inner").sort_values("row of one")
     return both["row of one"].to_numpy(dtype=np.intp), both["row of other"].to_numpy(dtype=np.intp)
-
-
-def _is_one(release: _Side) -> bool:
-    """Return whether a release is one answer of each measure, by no key: such as a total."""
-    return not release.keys and len(release.frame) == 1
 
 
 def _question(one: _Side, other: _Side, operation: Operation, names: Mapping[str, tuple[str, str]]) -> ComparedQuestion:
