@@ -18,7 +18,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Measure, Question
-from dpnotebook.workload import Identity, Prefix
+from dpnotebook.workload import Identity, Prefix, Total
 
 BUDGETS = {"pure": dpn.Budget(40.0), "gaussian": dpn.Budget(40.0, 1e-6)}
 LEVELS = {"small": {"age": 40, "city": 6, "sex": 2}, "large": {"age": 120, "city": 30, "sex": 3}}
@@ -159,3 +159,6 @@ def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
         assert known.determined.all()
         assert not drifted.updated
         np.testing.assert_allclose(known.variances, found.variances, rtol=1e-10)
+    asked = Measurement(Total(1), (), where)
+    history.add(item_of(Planned(asked, Fraction(20), 0, None), (3, 0), np.zeros((1, 1)), law))
+    assert asked_of(question, history, over_atoms=True).block.information.updated  # one more release does that
