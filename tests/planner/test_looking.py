@@ -1,5 +1,6 @@
 """A plan is a function of question and ledger: not of what was looked at before, nor of the kernel that asks."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpnotebook.planner.items import item_of
 from dpnotebook.planner.marginal_measurement import asked_of
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import plan_to_json
+from dpnotebook.planner.problem import PlanningProblem
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.measurement import Axis, Measurement
@@ -131,6 +133,28 @@ def test_a_further_release_is_seen(opened, people):
     assert (seen[1].variances > 1e9 * seen[2].variances).all()
     exact = people.groupby(["sex", "region"]).size()
     np.testing.assert_allclose(np.sort(seen[2].estimates()[0]), np.sort(exact.to_numpy()), atol=1e-6)
+
+
+def test_the_same_proposal_is_looked_at_once(opened, monkeypatch):
+    """Two ways to plan often propose the same: only what is measured, and with which noise, decides."""
+    table = opened(1e3).table("people")
+    for names in (["age", "sex"], ["age", "region"], ["sex", "region"]):
+        table.histogram(names, epsilon=0.2).run()
+    quickly, seen = PlanningProblem.quickly_beside, []
+
+    def noted(problem, items):
+        seen.append((problem, items))
+        return quickly(problem, items)
+
+    monkeypatch.setattr(PlanningProblem, "quickly_beside", noted)
+    assert not table.count(where="age < 40 and region == 'north'", error=3.0).plan.free
+    problem, items = seen[-1]
+    for look in (quickly, lambda problem, items: problem.beside(items, over_atoms=True)):
+        found = look(problem, items)[1]
+        assert look(problem, tuple(replace(item) for item in items))[1] is found
+        closer = look(problem, tuple(replace(item, scale=item.scale / 2) for item in items))[1]
+        assert (closer.variances < 0.9 * found.variances).all()
+        np.testing.assert_array_equal(look(problem, items)[1].variances, found.variances)
 
 
 def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
