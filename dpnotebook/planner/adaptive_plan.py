@@ -20,11 +20,11 @@ from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner import explain
 from dpnotebook.planner.adaptive_rounds import FEW_CELLS, AdaptiveAnswers, Rounds, RoundShares
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.partwise import MAX_ANSWERS
 from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, Planned
 from dpnotebook.planner.plan_json import item_to_json, packed, plan_to_json, unpacked
 from dpnotebook.planner.pricing import scale_for_units
-from dpnotebook.planner.problem import LedgerView
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.privacy.accountant import UNITS, Accountant

@@ -20,6 +20,7 @@ from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import MOST_EXACT, draws_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.marginal_measurement import (
     SLACK,
     LinearForm,
@@ -33,7 +34,7 @@ from dpnotebook.planner.marginal_measurement import (
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.pricing import Pricing, cost_of, more_precise, units_of
-from dpnotebook.planner.problem import LedgerView, Option
+from dpnotebook.planner.problem import Option
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.value_ends import COUNT

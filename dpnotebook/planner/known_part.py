@@ -63,7 +63,7 @@ class KnownPart:
     columns
         Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
     atoms
-        The class of every atom, -1 for none.
+        The class of every atom, -1 for none; as small integers as hold it, there is one such array a measurement.
     queries
         How many queries there are.
     summed
@@ -74,7 +74,7 @@ class KnownPart:
 
     part: ProductTerm
     columns: Floats | None
-    atoms: NDArray[np.int32]
+    atoms: NDArray[np.signedinteger[Any]]
     queries: int
     summed: Indices | None = None
     total: float = 0.0
@@ -101,7 +101,7 @@ class KnownPart:
         """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
         inside = np.flatnonzero(self.atoms >= 0).astype(np.int32)
         if self.columns is None:
-            return self.atoms[inside], inside, np.ones(inside.size)
+            return self.atoms[inside].astype(np.int32), inside, np.ones(inside.size)
         rows = self.columns[:, self.atoms[inside]]
         queries, places = np.nonzero(rows)
         return queries, inside[places], rows[queries, places]

@@ -95,11 +95,9 @@ def _same(one: ProductTerm, other: ProductTerm) -> bool:
     return one.operator is other.operator or one.operator == other.operator
 
 
-def _in_little_room(cells: Indices | None, columns: Floats | None) -> tuple[NDArray[Any] | None, Floats | None]:
+def _in_little_room(cells: Indices) -> NDArray[Any]:
     """Return the classes of cells as the smallest integers that hold them and one more: there are many cells."""
-    if cells is None:
-        return None, columns
-    return cells.astype(np.min_scalar_type(-2 * int(cells.max(initial=0)) - 4)), columns
+    return cells.astype(np.min_scalar_type(-2 * int(cells.max(initial=0)) - 4))
 
 
 class LeastSquaresState:
@@ -144,12 +142,11 @@ class LeastSquaresState:
 
     def add_sums(self, sums: Sequence[Sums]) -> None:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
-        self._put(
-            [
-                (one.told, KnownPart(one.told.part, None, self._at_atoms(one.cells), one.summed.size, one.summed))
-                for one in sums
-            ]
-        )
+        first, found = self.atoms.first, []
+        for one in sums:
+            at = _in_little_room(one.cells[first])
+            found.append((one.told, KnownPart(one.told.part, None, at, one.summed.size, one.summed)))
+        self._put(found)
 
     def twin(self) -> LeastSquaresState:
         """Return a copy that can be added to without changing this one."""
@@ -337,10 +334,10 @@ class LeastSquaresState:
             if one.part.weight == 1 and is_identity(one.part.operator):
                 rows = one.part.axes, one.part.where.key
                 if rows not in counted:
-                    counted[rows] = _in_little_room(*self._classes(one.part))
+                    counted[rows] = self._classes(one.part)
                 cells, columns = counted[rows]
             else:
-                cells, columns = _in_little_room(*self._classes(one.part))
+                cells, columns = self._classes(one.part)
             finer, above = (None, parents) if cells is None else atoms.refined(cells)
             if finer is None or finer.count > most:
                 if whole:
@@ -354,22 +351,20 @@ class LeastSquaresState:
                 one,
                 self.sources[one.name]
                 if cells is None
-                else KnownPart(one.part, columns, self._at_atoms(cells), one.part.operator.shape[0]),
+                else KnownPart(one.part, columns, cells[self.atoms.first], one.part.operator.shape[0]),
             )
             for one, cells, columns in prepared
         ]
 
-    def _at_atoms(self, cells: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the class of every atom, in half the room: there is one such array a measurement."""
-        return cells[self.atoms.first].astype(np.int32)
-
-    def _classes(self, part: ProductTerm) -> tuple[Indices | None, Floats | None]:
+    def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
         bins = self.bins(part)
         if bins is not None:
-            return (bins if part.operator.shape[0] ** 2 <= MOST_ENTRIES else None), None
+            return (_in_little_room(bins) if part.operator.shape[0] ** 2 <= MOST_ENTRIES else None), None
         queries = self.queries(part)
-        return (None, None) if queries is None else (queries.cells, None if queries.bins else queries.columns)
+        if queries is None:
+            return None, None
+        return _in_little_room(queries.cells), None if queries.bins else queries.columns
 
     def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:

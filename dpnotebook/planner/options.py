@@ -19,11 +19,12 @@ from dpnotebook.planner.delivery import delivered
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.least_squares_state import LeastSquaresState
+from dpnotebook.planner.ledger_view import Charged, LedgerView
 from dpnotebook.planner.pioneer.planner import pioneer_items
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json
 from dpnotebook.planner.pricing import Pricing, as_precise_as, cost_of, scales, units_for, units_of
-from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProblem
+from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.purchase import MOST_CELLS, marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
 from dpnotebook.planner.recorded_answers import Answered

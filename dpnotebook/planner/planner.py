@@ -20,12 +20,13 @@ from dpnotebook.planner.answers import COARSE, Answers, Expected, Floats, MeanAn
 from dpnotebook.planner.expected_rows import sizes_of_groups, with_rows
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import KnownMeans, known_means, with_known
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import asked_before, by_itself, repeated, with_history
 from dpnotebook.planner.partwise import marginals_of, read_by_part
 from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
-from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
+from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.several import SeveralMeasures
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema

@@ -16,9 +16,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.errors import LedgerConflict, shorten
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.plan import BudgetState, Comparisons, Cost, Plan, Planned
 from dpnotebook.planner.pricing import cost_of, units_in
-from dpnotebook.planner.problem import LedgerView
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.spend import CellCost
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,22 +15,22 @@ from dpnotebook.planner.answers import Answers, Expected, Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
 from dpnotebook.planner.combining import linear_of
-from dpnotebook.planner.history import History, RecordedRelease, StrategyPrice
+from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.least_squares_state import LeastSquaresState
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of, units_in, units_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent, Replaced
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
-from dpnotebook.privacy.spend import CellCost, Spend
+from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.question import Question
 
 SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
-
+AT_HAND = 2  # proposals whose outlook is kept: one is looked at again after another turned out not to do
 
 Tried = tuple[Sequence[Planned], bool, Supposed, marginal_measurement.LinearTarget | None]
 Beside = BesideAtoms | BesideClasses | None
@@ -38,50 +38,20 @@ LookedAt = tuple[Sequence[Planned], marginal_measurement.LinearTarget, Supposed,
 Words = Callable[[], tuple[tuple[Action, ...], tuple[str, ...]]]
 
 
+def _alike(one: Sequence[Planned], other: Sequence[Planned]) -> bool:
+    """Return whether the same is measured with the same noise: two ways to plan often come to the same."""
+    return one is other or (
+        len(one) == len(other) and all(map(operator.eq, map(_noise_of, one), map(_noise_of, other)))
+    )
+
+
+def _noise_of(item: Planned) -> tuple[object, ...]:
+    return item.scale, item.bits, item.refines, item.before, item.group, item.measurement.key
+
+
 def unsaid() -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Return no words."""
     return (), ()
-
-
-class Charged(Protocol):
-    """A charge whose answer is still to be measured."""
-
-    @property
-    def number(self) -> int:
-        """Its number in the ledger."""
-
-    @property
-    def question(self) -> str:
-        """The key of its question."""
-
-    @property
-    def plan(self) -> Mapping[str, Any]:
-        """What was planned, as `plan_to_json` wrote it."""
-
-
-class LedgerView(Protocol):
-    """What a ledger says of a table at one moment."""
-
-    @property
-    def accountant(self) -> Accountant:
-        """Of the budget that holds."""
-
-    @property
-    def spent(self) -> int:
-        """Units spent so far."""
-
-    @property
-    def spend(self) -> Spend:
-        """What every cell of the table has cost."""
-
-    def price(self, cost: CellCost) -> int:
-        """Return by how many units the total would rise."""
-
-    def records(self, question: str | None = None, *, but: Container[int] = ()) -> Sequence[RecordedRelease]:
-        """Return the recorded answers to a question, but for those of some numbers."""
-
-    def pending(self) -> Sequence[Charged]:
-        """Return what was charged and is still to be measured."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +134,7 @@ class PlanningProblem:
     forms
         The measure over atoms, once it was looked for: the same at any accuracy.
     tried
-        What was supposed to be measured last, whether atoms were preferred, and the question beside it.
+        What was supposed to be measured lately, whether atoms were preferred, and the question beside it.
     looked_at
         The same without another block, if that can be.
     """
@@ -214,29 +184,32 @@ class PlanningProblem:
     def beside(
         self, items: Sequence[Planned], *, over_atoms: bool
     ) -> tuple[Supposed, marginal_measurement.LinearTarget | None]:
-        """Return some measurements as if they had been made, and the question beside them: the latest is kept.
+        """Return some measurements as if they had been made, and the question beside them: the latest are kept.
 
-        What is proposed is looked at twice, for what it would tell and for what a card would show.
+        What is proposed is looked at twice, for what it would tell and for what a card would show, and two ways to
+        choose it often propose the same.
         """
         for latest, preferred, supposed, found in self.tried:
             # Which of two that are as good is preferred matters only where there are two.
-            if latest is items and (preferred == over_atoms or self._one_form(supposed)):
+            if _alike(latest, items) and (preferred == over_atoms or self._one_form(supposed)):
                 return supposed, found
         also = Supposed(item_of(item, (0, place), None, self.law) for place, item in enumerate(items))
         asked = marginal_measurement.asked_of(self.question, self.history, also, over_atoms=over_atoms)
-        self.tried[:] = [(items, over_atoms, also, asked)]
+        # A block of its own takes much room: of these only the latest is kept.
+        small = [one for one in self.tried if not isinstance(one[3], marginal_measurement.OverAtoms)]
+        self.tried[:] = [(items, over_atoms, also, asked), *small[: AT_HAND - 1]]
         return also, asked
 
     def quickly_beside(self, items: Sequence[Planned]) -> tuple[Supposed, Beside]:
         """Return some measurements as if they had been made, and the question beside them; None if that takes time."""
         for latest, asked, supposed, quick in self.looked_at:
-            if latest is items and asked is self.asked:
+            if asked is self.asked and _alike(latest, items):
                 return supposed, quick
         also = Supposed(item_of(item, (0, place), None, self.law) for place, item in enumerate(items))
         found = marginal_measurement.beside_all(
             self.asked, self.question, self.history, also, lambda: self.beside(items, over_atoms=False)[1]
         )
-        self.looked_at[:] = [(items, self.asked, also, found)]
+        self.looked_at[:] = [(items, self.asked, also, found), *self.looked_at[: AT_HAND - 1]]
         return also, found
 
     def _one_form(self, also: Supposed) -> bool:

@@ -23,11 +23,12 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.layers import apart, layers_of
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.marginal_measurement import SLACK, LinearTarget, asked_of
 from dpnotebook.planner.options import at_price, with_history
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import cost_of, units_for, units_of
-from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
+from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, to_linear

@@ -7,15 +7,19 @@ into what numpy does once a call.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner.known_part import NEGLIGIBLE, Key, KnownPart
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
 Floats = NDArray[np.float64]
 
-MANY = 32  # parts, from which on they are stacked
+MANY = 32  # parts, from which on they are stacked, so many at a time
 
 
 class StackedParts:
@@ -30,18 +34,10 @@ class StackedParts:
     """
 
     def __init__(self, parts: Sequence[KnownPart], atoms: int) -> None:
-        from scipy.sparse import csr_array
-
         self.parts = tuple(parts)
         sizes = [part.queries for part in parts]
         self._starts = np.cumsum([0, *sizes])
-        entries = [part.entries() for part in parts]
-        rows = np.concatenate([queries + start for (queries, *_), start in zip(entries, self._starts, strict=False)])
-        values = np.concatenate([own for *_, own in entries])
-        if (values == 1).all():  # of counts: an eighth of the room
-            values = values.astype(np.int8)
-        columns = np.concatenate([places for _, places, _ in entries]).astype(np.int32)
-        self._queries = csr_array((values, (rows.astype(np.int32), columns)), shape=(int(self._starts[-1]), atoms))
+        self._queries = _below_each_other(parts, atoms)
         self._precision = np.concatenate([np.broadcast_to(part.precision, part.queries) for part in parts])
         # The number of one draw each is that draw: which part each such number is of.
         self._of = np.repeat(np.arange(len(parts)), sizes)
@@ -86,6 +82,27 @@ class StackedParts:
 
     def _numbers(self, place: int) -> slice:
         return slice(int(self._starts[place]), int(self._starts[place + 1]))
+
+
+def _below_each_other(parts: Sequence[KnownPart], atoms: int) -> csr_array:
+    """Return the queries of parts, those of a few at a time: written out, they take many times their room."""
+    from scipy.sparse import csr_array
+
+    values, columns, ends = [], [], [np.zeros(1, dtype=np.int64)]
+    for start in range(0, len(parts), MANY):
+        chosen = parts[start : start + MANY]
+        entries = [part.entries() for part in chosen]
+        before = np.cumsum([0, *(part.queries for part in chosen)])
+        rows = np.concatenate([queries + first for (queries, *_), first in zip(entries, before, strict=False)])
+        places = np.concatenate([at for _, at, _ in entries])
+        some = csr_array((np.concatenate([own for *_, own in entries]), (rows, places)), shape=(before[-1], atoms))
+        # Of counts an eighth of the room, if all are.
+        values.append(some.data.astype(np.int8) if (some.data == 1).all() else some.data)
+        columns.append(some.indices.astype(np.int32))
+        ends.append(ends[-1][-1] + some.indptr[1:])
+    shape = (sum(part.queries for part in parts), atoms)
+    indices = np.concatenate(columns)
+    return csr_array((np.concatenate(values), indices, np.concatenate(ends).astype(np.int32)), shape=shape)
 
 
 def draws_of(weighted: Iterable[tuple[KnownPart, Floats]], answers: int, most: int) -> tuple[Floats, list[Key]] | None:

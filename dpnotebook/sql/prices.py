@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, SQLError, shorten
+from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.plan import MANY_ROWS, PlannedMeasure
-from dpnotebook.planner.problem import LedgerView
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy

@@ -1,9 +1,12 @@
-"""How long a plan takes beside much history: milliseconds of processor time."""
+"""How long a plan takes beside much history, in milliseconds of processor time, and how much memory plans take."""
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import many
@@ -167,8 +170,21 @@ def many_releases(folder):
     return session, [query for error in errors for query in many.group_bys(table, rng, 1, error=float(error))]
 
 
+def memory_beside_ranges(count):
+    """Return by how many MiB a process that has planned grows while it asks so many ranges and plans others."""
+    _, queries = random_ranges(20)
+    times(queries[:5])  # what any first plan loads
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    _, queries = random_ranges(count)
+    times(queries)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
 def main():
     """Print the table."""
+    # First: on Linux a new process is said to have once been as large as the one that starts it.
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        print(f"memory beside 1,000 ranges: +{pool.submit(memory_beside_ranges, 1000).result():.0f} MiB (limit 100)")
     print(f"{'':<42} {'past':>6} {'atoms':>6} {'median ms':>9} {'95% ms':>9} {'limit':>7} {'free':>6}")
     line("ranges of one attribute", *random_ranges(200), "")
     line("ranges of one attribute", *random_ranges(1000), "50")

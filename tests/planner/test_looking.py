@@ -1,5 +1,6 @@
 """A plan is a function of question and ledger: not of what was looked at before, nor of the kernel that asks."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,11 +15,12 @@ from dpnotebook.planner.items import item_of
 from dpnotebook.planner.marginal_measurement import asked_of
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import plan_to_json
+from dpnotebook.planner.problem import PlanningProblem
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Measure, Question
-from dpnotebook.workload import Identity, Prefix
+from dpnotebook.workload import Identity, Prefix, Total
 
 BUDGETS = {"pure": dpn.Budget(40.0), "gaussian": dpn.Budget(40.0, 1e-6)}
 LEVELS = {"small": {"age": 40, "city": 6, "sex": 2}, "large": {"age": 120, "city": 30, "sex": 3}}
@@ -133,6 +135,28 @@ def test_a_further_release_is_seen(opened, people):
     np.testing.assert_allclose(np.sort(seen[2].estimates()[0]), np.sort(exact.to_numpy()), atol=1e-6)
 
 
+def test_the_same_proposal_is_looked_at_once(opened, monkeypatch):
+    """Two ways to plan often propose the same: only what is measured, and with which noise, decides."""
+    table = opened(1e3).table("people")
+    for names in (["age", "sex"], ["age", "region"], ["sex", "region"]):
+        table.histogram(names, epsilon=0.2).run()
+    quickly, seen = PlanningProblem.quickly_beside, []
+
+    def noted(problem, items):
+        seen.append((problem, items))
+        return quickly(problem, items)
+
+    monkeypatch.setattr(PlanningProblem, "quickly_beside", noted)
+    assert not table.count(where="age < 40 and region == 'north'", error=3.0).plan.free
+    problem, items = seen[-1]
+    for look in (quickly, lambda problem, items: problem.beside(items, over_atoms=True)):
+        found = look(problem, items)[1]
+        assert look(problem, tuple(replace(item) for item in items))[1] is found
+        closer = look(problem, tuple(replace(item, scale=item.scale / 2) for item in items))[1]
+        assert (closer.variances < 0.9 * found.variances).all()
+        np.testing.assert_array_equal(look(problem, items)[1].variances, found.variances)
+
+
 def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
     """A block is added to release by release: once its last digits said that nothing was known, at other prices."""
     rng, levels = np.random.default_rng(0), 300
@@ -159,3 +183,6 @@ def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
         assert known.determined.all()
         assert not drifted.updated
         np.testing.assert_allclose(known.variances, found.variances, rtol=1e-10)
+    asked = Measurement(Total(1), (), where)
+    history.add(item_of(Planned(asked, Fraction(20), 0, None), (3, 0), np.zeros((1, 1)), law))
+    assert asked_of(question, history, over_atoms=True).block.information.updated  # one more release does that
