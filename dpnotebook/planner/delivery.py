@@ -14,8 +14,8 @@ from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Estimates, Floats, QuantileAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
-from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import Promise, combined
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.query.question import Accuracy

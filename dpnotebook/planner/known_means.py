@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from dpnotebook.planner import explain
 from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of, weights_of
-from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import MOST_EXACT, draws_of
 from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.marginal_measurement import (

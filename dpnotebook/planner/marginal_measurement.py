@@ -16,9 +16,9 @@ from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
 from dpnotebook.planner.beside_classes import BesideClasses, classes_of_size, variances_beside
-from dpnotebook.planner.closed_form import NAMED, InClosedForm, in_classes
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import NAMED, InClosedForm, in_classes
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of

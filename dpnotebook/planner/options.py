@@ -13,11 +13,11 @@ import numpy as np
 
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers
-from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import exact_half_width, exact_half_widths
 from dpnotebook.planner.delivery import delivered
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.ledger_view import Charged, LedgerView
 from dpnotebook.planner.pioneer.planner import pioneer_items

@@ -22,9 +22,9 @@ from dpnotebook.planner.answers import (
     QuantileAnswers,
     mean_of,
 )
-from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.known_part import Key

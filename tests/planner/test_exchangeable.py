@@ -9,9 +9,9 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner import level_classes
-from dpnotebook.planner.closed_form import MOST_MIXED, in_classes
 from dpnotebook.planner.exchangeable import by_classes
 from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import MOST_MIXED, in_classes
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.marginal_measurement import OverAtoms, asked_of
 from dpnotebook.planner.plan import Planned

@@ -10,8 +10,8 @@ from scipy.linalg import cho_factor, cho_solve
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner import over_rows
-from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.marginal_measurement import LinearForm, _measured_beside, known_in
 from dpnotebook.planner.over_rows import ByRows, RowsBeside
