@@ -84,7 +84,6 @@ REFUSED = [  # what is not done, and what it says to write
     ("2 * two", "2 * release['value']"),
     ("one + one", "releases are compared, by release - other and release / other"),
     ("sum([one, one])", "0 + float(release)"),
-    ("two.sum()", "of the noisy values alone it is release['value'].sum()"),
     ("np.mean(one)", "there is one answer, so there is no mean to take: it is float(release)"),
     ("np.max(two)", "take it of each draw of release.samples()"),
     ("two.merge(two)", "release.frame.merge(other.frame)"),
