@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.query.question import Measure
 from dpnotebook.session.answer_frame import column_name
-from dpnotebook.session.compared import ComparedAnswers, ComparedQuestion, Redraws
+from dpnotebook.session.compared import Compared, ComparedAnswers, ComparedQuestion
 from dpnotebook.session.redraws import FEWEST, Drawn, as_often_as_can_be, draws_for, intervals
 from dpnotebook.sql.statement import ShownColumn, Statement
 
@@ -22,36 +22,7 @@ ADD_UP = ("count", "sum")
 CANNOT = "the rows of this release do not add up: ask for the total by a verb, or in SQL"
 
 
-class _Summable(Protocol):
-    """A release, as far as it matters here."""
-
-    @property
-    def frame(self) -> pd.DataFrame: ...
-    @property
-    def question(self) -> object: ...
-    @property
-    def keys(self) -> tuple[str, ...]: ...
-    @property
-    def measures(self) -> tuple[Measure | ShownColumn, ...]: ...
-    @property
-    def number(self) -> int: ...
-    @property
-    def sources(self) -> tuple[int, ...]: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def redraws(self) -> Redraws | None: ...
-    @property
-    def table(self) -> str: ...
-    @property
-    def where(self) -> str: ...
-    def unit_of(self, measure: Any) -> str: ...
-    def words_of(self, measure: Any) -> str: ...
-
-
-def added_up(release: _Summable, by: Sequence[str]) -> ComparedAnswers:
+def added_up(release: Compared, by: Sequence[str]) -> ComparedAnswers:
     """Return the counts and sums of a release, added up over rows that agree in some of its keys.
 
     Parameters
@@ -100,7 +71,7 @@ def added_up(release: _Summable, by: Sequence[str]) -> ComparedAnswers:
     return ComparedAnswers(frame, question, release.sources or (release.number,), tuple(dict.fromkeys(notes)), totals)
 
 
-def _adding(release: _Summable) -> tuple[Measure | ShownColumn, ...]:
+def _adding(release: Compared) -> tuple[Measure | ShownColumn, ...]:
     """Return the measures that add up over the rows of a release."""
     apart = not isinstance(release.question, Statement) or release.question.outer is None
     found = tuple(one for one in release.measures if one.kind in ADD_UP)

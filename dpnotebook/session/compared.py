@@ -32,34 +32,66 @@ SIGNS = {"less": "−", "over": "÷"}
 SAME = 1e-4  # of a half-width: what differs by less does so by rounding
 
 
-class _Side(Protocol):
-    """A release, as far as it matters here."""
+class Compared(Protocol):
+    """A release, as far as it matters to what is worked out from releases."""
 
     @property
-    def frame(self) -> pd.DataFrame: ...
+    def frame(self) -> pd.DataFrame:
+        """Its rows."""
+
     @property
-    def keys(self) -> tuple[str, ...]: ...
+    def question(self) -> object:
+        """What was asked."""
+
     @property
-    def names(self) -> tuple[str, ...]: ...
+    def keys(self) -> tuple[str, ...]:
+        """Names of its key columns."""
+
     @property
-    def measures(self) -> tuple[Measure | ShownColumn, ...]: ...
+    def names(self) -> tuple[str, ...]:
+        """Names of its value columns."""
+
     @property
-    def number(self) -> int: ...
+    def measures(self) -> tuple[Measure | ShownColumn, ...]:
+        """What has a value and an interval in its frame."""
+
     @property
-    def sources(self) -> tuple[int, ...]: ...
+    def number(self) -> int:
+        """Its number in the ledger, 0 where it was worked out."""
+
     @property
-    def confidence(self) -> float: ...
+    def sources(self) -> tuple[int, ...]:
+        """Numbers of the releases that it follows from."""
+
     @property
-    def notes(self) -> tuple[str, ...]: ...
+    def confidence(self) -> float:
+        """That of its intervals."""
+
     @property
-    def redraws(self) -> Redraws | None: ...
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of it."""
+
     @property
-    def table(self) -> str: ...
+    def redraws(self) -> Redraws | None:
+        """Gives what it may have been; None where that is not known."""
+
     @property
-    def title(self) -> str: ...
+    def table(self) -> str:
+        """The table it is of."""
+
     @property
-    def where(self) -> str: ...
-    def unit_of(self, measure: Any) -> str: ...
+    def title(self) -> str:
+        """What was asked, in words."""
+
+    @property
+    def where(self) -> str:
+        """Of which rows, in words."""
+
+    def unit_of(self, measure: Any) -> str:
+        """Return what the answers of a measure are counted in."""
+
+    def words_of(self, measure: Any) -> str:
+        """Return a measure in words."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +135,7 @@ class ComparedAnswers:
     redraws: Redraws
 
 
-def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
+def compared(one: Compared, other: Compared, operation: Operation) -> ComparedAnswers:
     """Return the difference or the ratio of two releases of one confidence, in the rows that both have.
 
     What is divided by may be one answer, such as a total.
@@ -161,7 +193,7 @@ def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
     )
 
 
-def _names(one: _Side, other: _Side, shares: bool) -> dict[str, tuple[str, str]]:
+def _names(one: Compared, other: Compared, shares: bool) -> dict[str, tuple[str, str]]:
     """Return which columns are compared, and what that is called."""
     if set(one.keys) != set(other.keys) and not shares:
         said = [", ".join(release.keys) or "nothing" for release in (one, other)]
@@ -175,7 +207,7 @@ def _names(one: _Side, other: _Side, shares: bool) -> dict[str, tuple[str, str]]
     raise WorkloadError(f"these releases have no column in common: {said[0]}; and {said[1]}. Give them the same names")
 
 
-def _rows(one: _Side, other: _Side, shares: bool) -> tuple[Rows, Rows]:
+def _rows(one: Compared, other: Compared, shares: bool) -> tuple[Rows, Rows]:
     """Return the rows of each that have the same key, in the order of the first."""
     keys = list(one.keys)
     if shares:
@@ -192,7 +224,9 @@ def _rows(one: _Side, other: _Side, shares: bool) -> tuple[Rows, Rows]:
     return both["row of one"].to_numpy(dtype=np.intp), both["row of other"].to_numpy(dtype=np.intp)
 
 
-def _question(one: _Side, other: _Side, operation: Operation, names: Mapping[str, tuple[str, str]]) -> ComparedQuestion:
+def _question(
+    one: Compared, other: Compared, operation: Operation, names: Mapping[str, tuple[str, str]]
+) -> ComparedQuestion:
     def said(left: str, right: str) -> str:
         return left if left == right else f"{left} {SIGNS[operation]} {right}"
 
@@ -209,7 +243,7 @@ def _question(one: _Side, other: _Side, operation: Operation, names: Mapping[str
     return ComparedQuestion(said(one.table, other.table), said(one.title, other.title), where, tuple(shown))
 
 
-def _column(release: _Side, name: str, rows: Rows) -> Floats:
+def _column(release: Compared, name: str, rows: Rows) -> Floats:
     return np.asarray(release.frame[name].to_numpy(dtype=float)[rows])
 
 
@@ -219,7 +253,7 @@ def _result(one: Floats, other: Floats, operation: Operation) -> Floats:
     return np.where(other == 0, np.inf, one / np.where(other == 0, 1.0, other))
 
 
-def _exact(one: _Side, other: _Side, left: str, right: str, mine: Rows, others: Rows) -> Ends | None:
+def _exact(one: Compared, other: Compared, left: str, right: str, mine: Rows, others: Rows) -> Ends | None:
     """Return the intervals of a difference of independent Gaussian answers; None of others."""
     if set(_sources(one)) & set(_sources(other)):
         return None
@@ -236,7 +270,7 @@ def _exact(one: _Side, other: _Side, left: str, right: str, mine: Rows, others: 
     return Ends(np.sqrt(variance), found - width, found + width)
 
 
-def _sources(release: _Side) -> tuple[int, ...]:
+def _sources(release: Compared) -> tuple[int, ...]:
     return release.sources or (release.number,)
 
 
