@@ -276,10 +276,11 @@ class Statements:
 
         clipped = any(select.contribution.kind == "l2" for select in statement.selects)
         if contribution is None and any(select.rows_if_hidden for select in statement.selects):
-            other = self._few_or_all(read(None), read, accuracy, fresh)
-            return self._rows_or(other, statement, accuracy, fresh)
+            return self._rows_or(
+                lambda: self._few_or_all(read(None), read, accuracy, fresh), statement, accuracy, fresh
+            )
         if contribution in (None, "l2") and clipped:
-            other = read(None) if contribution is None else with_usual_norms(statement)
+            other = partial(read, None) if contribution is None else partial(with_usual_norms, statement)
             return self._norms_or(other, statement, accuracy, fresh)
         return self._few_or_all(statement, read, accuracy, fresh) if contribution is None else statement
 
@@ -306,10 +307,7 @@ class Statements:
         books = self.ledger.moment(inside.table)
         if accuracy.epsilon is None:
             return inside if all(all_ranges_known(select, books) for select in inside.selects) else clamped()
-        if fresh or books.records(inside.key):
-            return inside
-        other = clamped()
-        return other if self._is_paid(other, accuracy) else inside
+        return self._paid_or(clamped, inside, accuracy, fresh)
 
     def _wanted(self, contribution: str | None) -> str | None:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise, or by rows."""
@@ -319,7 +317,9 @@ class Statements:
             return "planned"
         return None if self.ledger.threshold_delta else "counted"  # which groups are shown depends on the rows declared
 
-    def _rows_or(self, other: Statement, counted: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
+    def _rows_or(
+        self, other: Callable[[], Statement], counted: Statement, accuracy: Accuracy, fresh: bool
+    ) -> Statement:
         """Return a statement that finds how many rows of a unit count, or else one of which all that are declared do.
 
         The latter holds where it was paid for, and for an error, which cannot be planned while that is not known.
@@ -329,11 +329,12 @@ class Statements:
         books = self.ledger.moment(counted.table)
         if accuracy.epsilon is None:
             known = all(known_rows(one, books) is not None for one in counted.selects if one.rows_if_hidden)
-            return counted if known else other
-        paid = not fresh and self._is_paid(other, accuracy) and not books.records(counted.key)
-        return other if paid else counted
+            return counted if known else other()
+        return self._paid_or(other, counted, accuracy, fresh)
 
-    def _norms_or(self, other: Statement, clipped: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
+    def _norms_or(
+        self, other: Callable[[], Statement], clipped: Statement, accuracy: Accuracy, fresh: bool
+    ) -> Statement:
         """Return a statement whose norms are found, or else with other bounds: those that earlier versions had.
 
         These hold where they were paid for, and for an error, which cannot be planned while norms are not known.
@@ -349,10 +350,18 @@ class Statements:
             if not fresh and best_known(clipped, accuracy, books):
                 return clipped
             if not all(all_norms_known(select, books, wider=True) for select in clipped.selects):
-                return other
-            return min((other, clipped), key=lambda one: least_units(one, accuracy, books))
-        paid = not fresh and self._is_paid(other, accuracy) and not books.records(clipped.key)
-        return other if paid else clipped
+                return other()
+            return min((other(), clipped), key=lambda one: least_units(one, accuracy, books))
+        return self._paid_or(other, clipped, accuracy, fresh)
+
+    def _paid_or(
+        self, other: Callable[[], Statement], statement: Statement, accuracy: Accuracy, fresh: bool
+    ) -> Statement:
+        """Return a statement, or another one that was paid for, which is read only where the first never was."""
+        if fresh or self.ledger.moment(statement.table).records(statement.key):
+            return statement
+        earlier = other()
+        return earlier if self._is_paid(earlier, accuracy) else statement
 
     def _is_paid(self, statement: Statement, accuracy: Accuracy) -> bool:
         """Return whether an epsilon was paid for a statement before."""
