@@ -342,6 +342,37 @@ def rows_found(sizes: tuple[int, ...] = (5_000, 100_000), draws: int = 3) -> Non
     print(f"{'median, and nine in ten':64}{np.median(everything):10.2f}{np.quantile(everything, 0.9):10.2f}")
 
 
+def means_of_rows(sizes: tuple[int, ...] = (5_000, 50_000), draws: int = 5) -> None:
+    """Print how wrong means and medians are without delta, with as many rows of a unit as are found, and with five.
+
+    Of people with up to 126 rows, whose values have nothing to do with their number, or grow with it; of bounds that
+    are found, and of written ones that are far wider than values are.
+    """
+    random, groups = np.random.default_rng(), [str(i) for i in range(10)]
+    clause = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {}, max_rows_contributed = 5) "
+    print(f"\n{'root mean squared errors of 10 groups, median of draws':64}{'found':>10}{'five rows':>10}")
+    for units in sizes:
+        rows = np.clip(np.round(random.lognormal(1.5, 1.0, units)), 1, 126).astype(int)
+        unit = np.repeat(np.arange(units), rows)
+        frame = pd.DataFrame({"unit": unit, "g": random.choice(groups, unit.size)})
+        for kind, power in (("alike", 0.0), ("growing", 0.2)):
+            frame["x"] = np.clip(random.gamma(4, 10, unit.size) * rows[unit] ** power, 0, 300)
+            by = frame.groupby("g")["x"]
+            asked = {"AVG(x)": by.mean(), "MEDIAN(x)": by.median(), "AVG(LEAST(GREATEST(x, 0), 300))": by.mean()}
+            for (text, exact), epsilon in ((one, epsilon) for one in asked.items() for epsilon in (0.3, 1.5)):
+                errors: tuple[list[float], list[float]] = ([], [])
+                for _ in range(draws):
+                    for told, head in zip(errors, ("", clause.format(epsilon)), strict=True):
+                        with closing(dpn.Session(dpn.Budget(5.0), ":memory:", confirm="never")) as session:
+                            session.protect(frame, "visits", unit="unit", domain={"g": groups})
+                            given = {} if head else {"epsilon": epsilon}
+                            release = session.sql(f"SELECT {head}g, {text} AS a FROM visits GROUP BY g", **given).run()
+                        off = release.frame.set_index("g")["a"].reindex(exact.index) - exact
+                        told.append(float(np.sqrt((off**2).mean())))
+                title = f"{text}, {kind}, {units:,} people, epsilon {epsilon}"
+                print(f"{title:64}{np.median(errors[0]):10.2f}{np.median(errors[1]):10.2f}", flush=True)
+
+
 def _home(unit: np.ndarray, rows: np.ndarray, groups: int, random: np.random.Generator) -> np.ndarray:
     """Return groups by Zipf's law, four fifths of a person's rows in one."""
     shares = 1 / np.arange(1, groups + 1)
@@ -503,6 +534,7 @@ def main() -> None:
     declared()
     whatever_max_rows()
     rows_found()
+    means_of_rows()
     five_statements()
     one_row_each()
     if "all" in sys.argv:
