@@ -19,7 +19,7 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import histogram_scale
 from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, of_rows
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.counted_rows import QUANTILES, CountedRows
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
@@ -153,8 +153,7 @@ def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
             once = select.groups_declared if function.of == "units" else None
             found.append(Addend(noise, _worth(aggregate), once))
         else:
-            of = QUANTILES if function.levelled else "variances" if function.squares else "averages"
-            found.append(Averaged(noise * (RANKED if function.levelled else AVERAGED), of))
+            found.append(Averaged(noise * (RANKED if function.levelled else AVERAGED), function.errors_of))
     return found
 
 

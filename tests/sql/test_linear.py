@@ -145,6 +145,8 @@ def test_that_a_value_is_there_is_so_in_all_rows_where_missing_ones_are_not_decl
     for there in ("smoker IS NOT NULL", "NOT smoker IS NULL", "(smoker IS NOT NULL)"):
         assert ask(asked.format(there)).where == Predicate.parse("age < 5", DOMAIN)
     assert ask("SELECT COUNT(*) FROM visits WHERE sex IS NOT NULL").where.is_everything
+    apart = "SELECT COUNT(*) FROM visits WHERE (smoker IS NOT NULL AND (sex IS NOT NULL AND age < 5)) AND sex = 'F'"
+    assert ask(apart).where == Predicate.parse("age < 5 and sex == 'F'", DOMAIN)
 
 
 def test_where_may_be_absent_or_true():

@@ -38,9 +38,10 @@ class CountedRows:
     of_units
         Whether it is units that are left out, and not rows, as nothing else is counted.
     moved
-        By how much that moves a mean, of the range of its values, or a quantile, of the ranks, where one is asked for.
+        By how much that moves a mean, in percent of the range of its values, or a quantile, in percent of the ranks;
+        where one is asked for.
     averaged
-        What is moved so: "averages", "variances", "quantiles".
+        What is moved so, as its aggregates say: "averages and variances", "quantiles".
     kept
         Which part of all rows counts.
     """
@@ -77,7 +78,8 @@ class CountedRows:
     def words(self) -> str:
         """What counts, and what that does to answers, as a person would say it."""
         if self.hidden:
-            return f"noise hides how many rows one unit has: up to {self.most:,} of each count"
+            few = f"up to {self.most:,} of each count, and who has more counts less"
+            return f"noise hides how many rows one unit has: {few}"
         rows = "1 row" if self.most == 1 else f"{self.most:,} rows"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
         said = [*filter(None, (self._left_out, self._moving))]

@@ -258,6 +258,8 @@ class AggregateFunction:
         Whether values count from the middle of their bounds then.
     squares
         Whether its answers follow from squares of values.
+    errors_of
+        What cards say that its errors are of.
     levelled
         Whether the levels of a declared column are used.
     least
@@ -290,6 +292,7 @@ class AggregateFunction:
     clipped: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False
+    errors_of: ClassVar[str] = ""
     levelled: ClassVar[bool] = False
     least: ClassVar[int] = 12
     sized: ClassVar[bool] = False

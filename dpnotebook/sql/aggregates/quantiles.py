@@ -17,6 +17,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.counted_rows import QUANTILES
 from dpnotebook.sql.aggregates.crossings import (
     TINY,
     band,
@@ -81,6 +82,7 @@ class Quantiles(AggregateFunction):
     said = ("MIN", "MAX", "MEDIAN", "PERCENTILE_CONT", "APPROX_QUANTILES")
     statistics = (Binned(),)
     rowwise = levelled = sized = True
+    errors_of = QUANTILES
     shown, counted_in, linear = "quantile", "values of rank", "quantile"
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:

@@ -78,10 +78,9 @@ def predicate(where: exp.Expr | None, scope: LinearScope) -> Predicate:
     """
     if where is None:
         return Predicate.everything(scope.domain)
-    parts = operands(bare(where.this)) if isinstance(bare(where.this), exp.And) else [where.this]
     try:
         # Rows without a value of a column are no part of the table, where its missing values are not declared.
-        told = And(*(condition(part, scope) for part in parts if not _is_there(part, scope)))
+        told = And(*(condition(part, scope) for part in _conjuncts(where.this) if not _is_there(part, scope)))
         found = Predicate.of(told, scope.domain, nulls="sql")
     except PredicateError:  # of the whole: parts have been tried one by one
         raise NotLinear from None
@@ -182,6 +181,12 @@ def _is(node: exp.Is, scope: LinearScope) -> Expression:
         # unlike =, IS is never undecided
         return And(Not(IsNull(name)), Compare(name, "==", bool(right.this)))
     raise NotLinear
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Return the conditions that all have to hold, whatever parentheses stand around some of them."""
+    node = bare(node)
+    return [each for part in operands(node) for each in _conjuncts(part)] if isinstance(node, exp.And) else [node]
 
 
 def _is_there(node: exp.Expr, scope: LinearScope) -> bool:
