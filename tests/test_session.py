@@ -211,7 +211,7 @@ def test_times_and_truth_values_have_no_undeclared_ones(opened):
     """Every time of day is in a level, and there are two truth values: only a missing one has no place."""
     seen = pd.DataFrame({"hour": pd.to_datetime(["2024-01-01 10:00", None]), "smokes": [True, False]})
     table = opened(1.0).protect(seen, "seen", domain={"hour": dpn.Times(), "smokes": [False, True]})
-    assert repr(table).endswith("\n rows with no hour or smokes are left out>")
+    assert repr(table).endswith("\n rows with no hour or smokes are left out; nullable=True counts missing values>")
 
 
 def test_tables_add_up(opened, people):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.numeric import Numeric
@@ -12,13 +12,15 @@ from dpnotebook.domain.times import Times
 MOST_NAMED = 6  # columns
 
 
-def left_out(domain: Domain) -> str:
+def left_out(domain: Domain, complete: Collection[str] = ()) -> str:
     """Return which rows are not counted, as they have no place among the declared levels; empty where all have one.
 
     Parameters
     ----------
     domain
         What is declared of a table.
+    complete
+        Columns of a type that has no missing values.
 
     Examples
     --------
@@ -28,11 +30,16 @@ def left_out(domain: Domain) -> str:
     >>> left_out(Domain({"sex": Categories(["F", "M"], other="other", nullable=True)}))
     ''
     """
-    missing = [name for name, attribute in domain.items() if not attribute.nullable]
+    missing = lacking(domain, complete)
     closed = [name for name, attribute in domain.items() if drops_undeclared(attribute)]
     undeclared = [name for name in closed if domain[name].holds != "boolean"]  # of which there are but two
     said = [f"with {word} {_named(names)}" for word, names in (("no", missing), ("an undeclared", undeclared)) if names]
     return f"rows {', or '.join(said)}{',' * (len(said) > 1)}" if said else ""
+
+
+def lacking(domain: Domain, complete: Collection[str] = ()) -> list[str]:
+    """Return the columns without whose values rows are not counted; arguments as for `left_out`."""
+    return [name for name, attribute in domain.items() if not (attribute.nullable or name in complete)]
 
 
 def drops_undeclared(attribute: Attribute) -> bool:

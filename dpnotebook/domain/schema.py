@@ -159,6 +159,29 @@ class Domain(Mapping[str, Attribute], Asking):
         object.__setattr__(projected, "_attributes", {name: self._attributes[name] for name in chosen})
         return projected
 
+    def with_missing(self, columns: bool | Iterable[str]) -> Domain:
+        """Return the domain where missing values of some columns have a level of their own: of all, or of those named.
+
+        Raises
+        ------
+        DomainError
+            If a name is not declared.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> domain = dpn.Domain({"age": dpn.Range(0, 2), "insured": bool})
+        >>> domain.with_missing(["insured"])
+        Domain({'age': Range(0, 2), 'insured': Boolean(nullable=True)})
+        >>> domain.with_missing(True).sizes
+        {'age': 4, 'insured': 3}
+        """
+        chosen = (self.names if columns else ()) if isinstance(columns, bool) else self.project(columns).names
+        if not chosen:
+            return self
+        named = {name: attribute_from_json(self[name].to_json() | {"nullable": True}) for name in chosen}
+        return Domain(self._attributes | named)
+
     def unknown(self, name: object) -> str:
         """Return what to tell someone who asked for a column that is not declared."""
         if not self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -45,7 +45,7 @@ class DPAccessor:
     >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
     >>> patients.dp
     <protected table 'patients': age, sex; privacy unit: one row;
-     rows with no age or sex, or with an undeclared sex, are left out>
+     rows with no age or sex, or with an undeclared sex, are left out; nullable=True counts missing values>
     >>> patients.dp.count(where="age >= 65", error=25).run().value
     350.0
     """
@@ -97,6 +97,7 @@ class DPAccessor:
         unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
+        nullable: bool | Iterable[str] = False,
         session: Session | None = None,
     ) -> ProtectedTable:
         """Protect this frame in a session, the active one unless given; see `Session.protect`.
@@ -109,10 +110,12 @@ class DPAccessor:
         >>> session = exact_session(dpn.Budget(epsilon=1.0))
         >>> patients.dp.protect("patients", domain={"age": dpn.Range(0, 99)})
         <protected table 'patients': age; privacy unit: one row;
-         rows with no age are left out>
+         rows with no age are left out; nullable=True counts missing values>
         """
         paying = session if session is not None else active_session()
-        return paying.protect(self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows)
+        return paying.protect(
+            self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows, nullable=nullable
+        )
 
     def __getitem__(self, key: str | list[str]) -> PickedColumns:
         """Return columns to ask of, as `df.dp["age"].mean(epsilon=0.1)`; see `Grouped.__getitem__`."""

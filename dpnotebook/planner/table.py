@@ -119,6 +119,6 @@ def unbounded(table: str, one: str) -> str:
     """Return what to tell who asks what needs a bound on the rows of a unit, which nobody has given."""
     return (
         f"how many rows of one {one} count in {table} has not been said, and this needs it: "
-        f"session.protect(..., {shorten(table, 120)}, max_rows=8) says so, for example. In SQL, where noise is "
-        "Gaussian, COUNT, SUM, AVG, VAR and STDDEV find it by themselves"
+        f"session.protect(..., {shorten(table, 120)}, max_rows=1) says so where everyone has one row, and max_rows=8 "
+        "where hardly anybody has more, for example. Counts, sums, means and medians find it by themselves"
     )

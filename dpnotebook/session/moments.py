@@ -348,11 +348,34 @@ class StatementVerbs:
         fresh: bool,
     ) -> Query | None:
         """Return the query of `_aggregated` for sums and means, where an epsilon buys more as in SQL; else None."""
+        if (found := self._of_rows_found(pairs, named, where, given, confidence, fresh)) is not None:
+            return found
         if not self._buys_more_as_in_sql(given) or all(function not in ("sum", "mean") for _, function in pairs):
             return None
         with suppress(DomainError):  # as of parts of a table, which only the planner tells apart
             return self._aggregated(pairs, named, where, given, confidence, fresh)
         return None
+
+    def _of_rows_found(
+        self,
+        pairs: Sequence[tuple[str | None, str]],
+        named: Sequence[str],
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        fresh: bool,
+    ) -> Query | None:
+        """Return the query of `_aggregated` where nobody has said how many rows of a unit count: SQL finds that."""
+        if self._table.unit is None or self._table.max_rows is not None or self._grouped_by_bins:
+            return None
+        with suppress(DomainError):
+            return self._aggregated(pairs, named, where, given, confidence, fresh)
+        return None
+
+    @property
+    def _grouped_by_bins(self) -> bool:
+        """Whether answers are grouped by what SQL has other groups of."""
+        return any(isinstance(self._table.domain[key], Bins | Times) for key in self._keys)
 
     def _buys_more_as_in_sql(self, given: Mapping[str, float | str | None]) -> bool:
         """Return whether sums and means are mostly much closer as in SQL for what is given.
@@ -361,8 +384,7 @@ class StatementVerbs:
         """
         if given["epsilon"] is None or self._table.contribution_bound < LEAST_ROWS:
             return False
-        grouped = any(isinstance(self._table.domain[key], Bins | Times) for key in self._keys)  # not so in SQL
-        return given["error"] is None and given["variance"] is None and not grouped
+        return given["error"] is None and given["variance"] is None and not self._grouped_by_bins
 
     def _aggregated(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -283,6 +283,7 @@ class Session(ShowsCard):
         unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
+        nullable: bool | Iterable[str] = False,
     ) -> ProtectedTable:
         """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
 
@@ -320,6 +321,10 @@ class Session(ShowsCard):
             something was charged.
         rows
             About how many rows there are, in each part, if that is public; used for the expected error of means only.
+        nullable
+            Of which declared columns missing values have a level of their own, beside those that `domain` says so of:
+            a list of names, or True for all. Rows without a value in any other declared column are left out, of every
+            count.
 
         Raises
         ------
@@ -347,12 +352,12 @@ class Session(ShowsCard):
         >>> cost = dpn.Bins(0, 5000, width=100)
         >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
         <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows;
-         rows with no cost are left out>
+         rows with no cost are left out; nullable=True counts missing values>
         """
         if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
             said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])
             raise DomainError(f"unit= is the column that says whose row it is; {said}")
-        table = _checked_table(name, domain, unit, max_rows, rows)
+        table = _checked_table(name, domain, unit, max_rows, rows, nullable)
         parts = given_parts(data)
         table = replace(table, domain=with_time_zones(table.domain, parts[0]))
         self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
@@ -503,7 +508,7 @@ class Session(ShowsCard):
         2.0
         >>> session.extend("visits", pd.DataFrame({"ward": ["A", "A", "B"]}))
         <protected table 'visits': ward; 2 of 2 parts; privacy unit: one row;
-         rows with no ward, or with an undeclared ward, are left out>
+         rows with no ward, or with an undeclared ward, are left out; nullable=True counts missing values>
         >>> visits.groupby("part").count(epsilon=0.25).run().frame[["part", "value"]]
            part  value
         0     1    2.0
@@ -1592,11 +1597,17 @@ def _check_table_name(name: str) -> None:
 
 
 def _checked_table(
-    name: str, domain: Mapping[str, Any] | None, unit: str | Unit | None, max_rows: int | None, rows: float | None
+    name: str,
+    domain: Mapping[str, Any] | None,
+    unit: str | Unit | None,
+    max_rows: int | None,
+    rows: float | None,
+    nullable: bool | Iterable[str],
 ) -> TableSchema:
     _check_table_name(name)
     column, population = column_and_population(unit)
     declared = Domain.nothing() if domain is None else domain if isinstance(domain, Domain) else Domain(domain)
+    declared = _with_missing(declared, nullable)
     if column is None and max_rows is not None:
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
     most = 1 if column is None else plain(max_rows)
@@ -1608,6 +1619,16 @@ def _checked_table(
         )
     known = None if rows is None else float(positive(rows, "rows"))
     return TableSchema(name, declared, column, most, known, population)
+
+
+def _with_missing(declared: Domain, nullable: bool | Iterable[str]) -> Domain:
+    try:
+        return declared.with_missing(nullable)
+    except (DomainError, TypeError) as error:
+        why = f": {error}" if isinstance(error, DomainError) else ""
+        raise DomainError(
+            f"nullable= is True, or a list of declared columns whose missing values count (got {shorten(nullable)}){why}"
+        ) from None
 
 
 def _checked_purchases(purchases: Purchases) -> Purchases:

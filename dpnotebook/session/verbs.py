@@ -143,6 +143,11 @@ class Grouped(StatementVerbs):
         0   F  600.0
         1   M  400.0
         """
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
+        if objective is None and simultaneous is False:
+            named = [self._named("count")]
+            if (as_in_sql := self._of_rows_found([(None, "count")], named, where, given, confidence, fresh)) is not None:
+                return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._query(Measure("count"), where, accuracy, fresh, simultaneous)
 
@@ -167,8 +172,16 @@ class Grouped(StatementVerbs):
         >>> patients.groupby("sex").size(epsilon=0.5).run()["value"].tolist()
         [600.0, 400.0]
         """
-        accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
-        return self._query(Measure("count"), where, accuracy, fresh, simultaneous)
+        return self.count(
+            where=where,
+            epsilon=epsilon,
+            error=error,
+            variance=variance,
+            confidence=confidence,
+            objective=objective,
+            simultaneous=simultaneous,
+            fresh=fresh,
+        )
 
     def sum(
         self,
@@ -352,8 +365,14 @@ class Grouped(StatementVerbs):
         if isinstance(column, float):  # as of a Series
             named = f"quantile({number_column(self._table)!r}, {column}, epsilon=0.1)"
             raise DomainError(f"quantile() is of a column, which is named first: {named}")
+        ranked, quantiles = self._ranked(column), checked_quantiles(q)
+        if objective is None and isinstance(quantiles, float):
+            pairs, named = [(ranked, f"{100 * quantiles:.12g}%")], [self._named("quantile")]
+            given = {"epsilon": epsilon, "error": error, "variance": variance}
+            if (as_in_sql := self._of_rows_found(pairs, named, where, given, confidence, fresh)) is not None:
+                return as_in_sql
         return self._query(
-            Measure("quantile", self._ranked(column), quantile=checked_quantiles(q)),
+            Measure("quantile", ranked, quantile=quantiles),
             where,
             accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,

@@ -93,7 +93,8 @@ class CountedRows:
         about, most = map(three_digits, self.lost[:2])
         more = f", at most about {most}" if about != most else ""
         what = "units" if self.of_units else "rows"
-        return f"that leaves about {about} {what} out of a group{more}{said_apart(self.lost)}"
+        taken = f"about {about} {what}" if self.lost.most >= LITTLE else "hardly any"
+        return f"that leaves {taken} out of a group{more if self.lost.most >= LITTLE else ''}{said_apart(self.lost)}"
 
     @property
     def _moving(self) -> str:
@@ -103,6 +104,8 @@ class CountedRows:
         about, most, apart = (f"{float(f'{share:.2g}'):g}%" for share in (*self.moved[:2], self.moved.worst))
         more = f", at most about {most}" if about != most else ""
         far = f" ({apart} if noise hides some with far more)" if apart != most else ""
+        if self.moved.most < HARDLY:
+            return f"that hardly moves {' and '.join(self.averaged)}{far}"
         others = " and ".join(one for one in self.averaged if one != QUANTILES)
         said = [f"{others} by about {about} of the range of values"] if others else []
         if QUANTILES in self.averaged:
