@@ -12,14 +12,14 @@ from dpnotebook.domain.times import Times
 MOST_NAMED = 6  # columns
 
 
-def left_out(domain: Domain, complete: Collection[str] = ()) -> str:
+def left_out(domain: Domain, never_missing: Collection[str] = ()) -> str:
     """Return which rows are not counted, as they have no place among the declared levels; empty where all have one.
 
     Parameters
     ----------
     domain
         What is declared of a table.
-    complete
+    never_missing
         Columns of a type that has no missing values.
 
     Examples
@@ -30,16 +30,16 @@ def left_out(domain: Domain, complete: Collection[str] = ()) -> str:
     >>> left_out(Domain({"sex": Categories(["F", "M"], other="other", nullable=True)}))
     ''
     """
-    missing = lacking(domain, complete)
+    missing = lacking(domain, never_missing)
     closed = [name for name, attribute in domain.items() if drops_undeclared(attribute)]
     undeclared = [name for name in closed if domain[name].holds != "boolean"]  # of which there are but two
     said = [f"with {word} {_named(names)}" for word, names in (("no", missing), ("an undeclared", undeclared)) if names]
     return f"rows {', or '.join(said)}{',' * (len(said) > 1)}" if said else ""
 
 
-def lacking(domain: Domain, complete: Collection[str] = ()) -> list[str]:
+def lacking(domain: Domain, never_missing: Collection[str] = ()) -> list[str]:
     """Return the columns without whose values rows are not counted; arguments as for `left_out`."""
-    return [name for name, attribute in domain.items() if not (attribute.nullable or name in complete)]
+    return [name for name, attribute in domain.items() if not (attribute.nullable or name in never_missing)]
 
 
 def drops_undeclared(attribute: Attribute) -> bool:

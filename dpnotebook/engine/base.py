@@ -78,7 +78,7 @@ class Source(ABC):
         """Read columns that have no type of their own as they are declared."""
 
     @property
-    def complete(self) -> frozenset[str]:
+    def never_missing(self) -> frozenset[str]:
         """Columns of a type that has no missing values; whether others have some is for nobody to know."""
         return frozenset()
 

@@ -62,9 +62,9 @@ class FrameSource(Source):
         return self.copied.names if self.names is None else list(self.names)
 
     @property
-    def complete(self) -> frozenset[str]:
+    def never_missing(self) -> frozenset[str]:
         """Columns of NumPy's whole numbers and truth values."""
-        return self.copied.complete
+        return self.copied.never_missing
 
     def select(self, columns: Sequence[str]) -> FrameSource:
         """Return the snapshot of some columns alone: DuckDB need not understand the others, nor tell "Id" from "id"."""

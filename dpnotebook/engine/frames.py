@@ -74,10 +74,12 @@ class FrameColumns:
         return list(self._columns)
 
     @property
-    def complete(self) -> frozenset[str]:
+    def never_missing(self) -> frozenset[str]:
         """Names of the columns whose dtype has no missing values."""
         dtypes = ((name, column.dtype) for name, column in self._columns.items())
-        return frozenset(name for name, dtype in dtypes if isinstance(dtype, np.dtype) and dtype.kind in WITHOUT_MISSING)
+        return frozenset(
+            name for name, dtype in dtypes if isinstance(dtype, np.dtype) and dtype.kind in WITHOUT_MISSING
+        )
 
     def declare(self, holds: Mapping[str, str]) -> None:
         """Note what is declared of columns, as for `read_as`: it is how objects are read."""

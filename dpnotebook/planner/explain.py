@@ -32,6 +32,7 @@ MOST_SAID = 50.0  # epsilon up to which that factor is written out: e^50 has 22 
 LEAST_SAID = 1e-4  # above the least error: what is less is said as 0.01%, the last digit that is shown
 CLOSE = 1.1  # times the least objective that is possible: near enough to say so
 
+OTHERS_LEFT_OUT = "rows with missing or undeclared values in other columns are left out, as declared"
 WIDE = 10  # attributes of a workload that is asked of a pure budget, from which on a delta is spoken of
 DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at least so many times smaller with it
 
@@ -75,7 +76,7 @@ def assumption(
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
 
 
-def rows_left_out(question: object, complete: Collection[str]) -> str:
+def rows_left_out(question: object, never_missing: Collection[str]) -> str:
     """Return which rows do not count although the question does not speak of what they lack; empty where all do.
 
     Parameters
@@ -83,7 +84,7 @@ def rows_left_out(question: object, complete: Collection[str]) -> str:
     question
         What is asked: rows without a value of its own columns are not expected to count. Statements that DuckDB
         works out leave no others out.
-    complete
+    never_missing
         Columns of a type that has no missing values.
     """
     if not isinstance(question, Question):
@@ -91,7 +92,7 @@ def rows_left_out(question: object, complete: Collection[str]) -> str:
     named = {*question.where.attributes, *question.keys, *(measure.summand.column for measure in question.measures)}
     domain = without_parts(question.where.domain)
     others = {name: attribute for name, attribute in domain.items() if name not in named}
-    rows = left_out(Domain(others), complete) if others else ""
+    rows = left_out(Domain(others), never_missing) if others else ""
     return f"{rows} are left out, as declared" if rows else ""
 
 

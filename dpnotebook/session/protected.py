@@ -42,7 +42,7 @@ class ProtectedTable(Verbs):
     >>> patients = example_session().table("patients")
     >>> patients
     <protected table 'patients': age, sex, income; privacy unit: one row;
-     rows with no age, sex or income, or with an undeclared sex, are left out; nullable=True counts missing values>
+     rows with no sex, or with an undeclared sex, are left out; nullable=True counts missing values>
     >>> patients.domain.sizes
     {'age': 100, 'sex': 2, 'income': 10}
     >>> patients.count(error=25).run().value
@@ -93,9 +93,9 @@ class ProtectedTable(Verbs):
         return len(self.parts) >= self.table.parts
 
     @property
-    def complete(self) -> frozenset[str]:
+    def never_missing(self) -> frozenset[str]:
         """Columns of a type that has no missing values, in every part."""
-        return frozenset.intersection(*(rows.source.complete for rows in self.parts))
+        return frozenset.intersection(*(rows.source.never_missing for rows in self.parts))
 
     def check_unchanged(self) -> None:
         """Raise FrameChanged if the rows can no longer be read as they were protected."""
@@ -122,9 +122,9 @@ class ProtectedTable(Verbs):
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)
-        without = left_out(self.table.columns, self.complete)
+        without = left_out(self.table.columns, self.never_missing)
         lost = f";\n {without} are left out" if without else ""
-        lost += "; nullable=True counts missing values" if lacking(self.table.columns, self.complete) else ""
+        lost += "; nullable=True counts missing values" if lacking(self.table.columns, self.never_missing) else ""
         return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}{lost}>"
 
 

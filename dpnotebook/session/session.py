@@ -351,8 +351,7 @@ class Session(ShowsCard):
         >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
         >>> cost = dpn.Bins(0, 5000, width=100)
         >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
-        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows;
-         rows with no cost are left out; nullable=True counts missing values>
+        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows>
         """
         if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
             said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])
@@ -1625,9 +1624,9 @@ def _with_missing(declared: Domain, nullable: bool | Iterable[str]) -> Domain:
     try:
         return declared.with_missing(nullable)
     except (DomainError, TypeError) as error:
-        why = f": {error}" if isinstance(error, DomainError) else ""
+        got = f"(got {shorten(nullable)})" + (f": {error}" if isinstance(error, DomainError) else "")
         raise DomainError(
-            f"nullable= is True, or a list of declared columns whose missing values count (got {shorten(nullable)}){why}"
+            f"nullable= is True, or a list of declared columns whose missing values count {got}"
         ) from None
 
 

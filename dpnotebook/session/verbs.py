@@ -146,7 +146,9 @@ class Grouped(StatementVerbs):
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         if objective is None and simultaneous is False:
             named = [self._named("count")]
-            if (as_in_sql := self._of_rows_found([(None, "count")], named, where, given, confidence, fresh)) is not None:
+            if (
+                as_in_sql := self._of_rows_found([(None, "count")], named, where, given, confidence, fresh)
+            ) is not None:
                 return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._query(Measure("count"), where, accuracy, fresh, simultaneous)

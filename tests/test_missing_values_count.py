@@ -1,0 +1,141 @@
+"""Rows with missing values: counted by one word, and where they are not, the table, the card and the answer say so."""
+
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.errors import DomainError
+from dpnotebook.testing import exact_session
+
+LEFT_OUT = "rows with missing or undeclared values in other columns are left out, as declared"
+DOMAIN = {
+    "sex": dpn.Categories(["F", "M"], other="another", label="Sex"),
+    "smokes": bool,
+    "income": dpn.Bins(0, 100, width=10, unit="dollars"),
+    "born": dpn.Dates("2000-01-01", "2000-12-31", by="month"),
+    "at": dpn.Times(),
+    "siblings": range(9),
+}
+
+
+def pupils(size=900):
+    """Return rows of which a third has no sex, a fifth no income, and so on; only siblings are always there."""
+    place = np.arange(size)
+    born = pd.Series(pd.Timestamp("2000-01-01") + pd.to_timedelta(place % 366, unit="D"))
+    return pd.DataFrame(
+        {
+            "sex": np.where(place % 3 == 0, None, np.where(place % 2 == 0, "F", "M")),
+            "smokes": pd.array([None if i % 7 == 0 else i % 2 == 0 for i in place], dtype="boolean"),
+            "income": np.where(place % 5 == 0, np.nan, place % 100),
+            "born": born.mask(place % 11 == 0),
+            "at": born.mask(place % 13 == 0),
+            "siblings": place % 9,
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def may_answer_exactly(monkeypatch):
+    """Let sessions leave the noise out."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+
+
+def exact(frame, **options):
+    """Return a table in a session whose noise is left out."""
+    return exact_session(dpn.Budget(9.0)).protect(frame, "pupils", domain=DOMAIN, **options)
+
+
+def test_every_row_counts_where_missing_values_do():
+    frame = pupils()
+    assert exact(frame).count(epsilon=0.1).run().value == len(frame.dropna()) < len(frame)
+    table = exact(frame, nullable=True)
+    assert table.count(epsilon=0.1).run().value == len(frame)
+    assert repr(table).endswith("\n rows with an undeclared born are left out>")
+    found = table.groupby("sex").count(epsilon=0.1).run().frame
+    assert found["value"].tolist() == [*frame["sex"].value_counts()[["F", "M"]], 0, frame["sex"].isna().sum()]
+    # Levels are ten wide, and values are taken to be in their middle.
+    assert table.mean("income", epsilon=0.1).run().value == pytest.approx(frame["income"].mean(), abs=1.0)
+    assert table.count(where="income.isna()", epsilon=0.1).run().value == frame["income"].isna().sum()
+
+
+def test_only_those_that_are_named_do():
+    frame = pupils()
+    table = exact(frame, nullable=["sex", "smokes"])
+    assert table.count(epsilon=0.1).run().value == len(frame.dropna(subset=["income", "born", "at"]))
+    assert table.domain["sex"].nullable
+    assert not table.domain["income"].nullable
+    assert "rows with no income, born or at, or with an undeclared born, are left out; nullable=True" in repr(table)
+
+
+@pytest.mark.parametrize("nullable", [True, ["born", "income"], [], False])
+def test_it_is_the_domain_that_is_written_out(nullable):
+    """With what people call the columns, which tells no domains apart."""
+    names = list(DOMAIN) if nullable is True else nullable or []
+    written = dpn.Domain(DOMAIN)
+    found = written.with_missing(nullable)
+    assert {name for name, attribute in found.items() if attribute.nullable} == set(names)
+    assert found.names == written.names
+    assert (found.label_of("sex"), found.unit_of("income")) == ("Sex", "dollars")
+    by_hand = {
+        "sex": dpn.Categories(["F", "M"], other="another", nullable=True),
+        "smokes": dpn.Boolean(nullable=True),
+        "income": dpn.Bins(0, 100, width=10, nullable=True),
+        "born": dpn.Dates("2000-01-01", "2000-12-31", by="month", nullable=True),
+        "at": dpn.Times(nullable=True),
+        "siblings": dpn.Range(0, 8, nullable=True),
+    }
+    assert found == dpn.Domain({name: by_hand[name] if name in names else written[name] for name in written})
+
+
+def test_a_frame_says_it_too():
+    frame = pupils()
+    with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
+        table = frame.dp.protect("pupils", domain=DOMAIN, nullable=["at"], session=session)
+        assert table.domain["at"].nullable
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (1, "True, or a list of declared columns whose missing values count (got 1)"),
+        ("sex", "names are a list such as ['sex']"),
+        (["sex", "age"], "there is no declared column 'age'"),
+        ([None], "there is no declared column None"),
+        (None, "(got None)"),
+    ],
+)
+def test_what_says_no_columns_is_refused(given, said):
+    with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
+        with pytest.raises(DomainError, match="nullable= is True") as caught:
+            session.protect(pupils(), "pupils", domain=DOMAIN, nullable=given)
+        assert said in str(caught.value)
+        assert session.tables().empty
+
+
+def test_an_answer_says_that_rows_are_left_out_where_it_does_not_speak_of_what_they_lack():
+    frame = pupils()
+    table = exact(frame)
+    assert table.count(epsilon=0.1).run().notes == (LEFT_OUT,)
+    assert table.mean("income", where="sex == 'F'", epsilon=0.1).run().notes == (LEFT_OUT,)
+    whole = exact(frame, nullable=list(DOMAIN)[:-1])  # siblings cannot be missing
+    assert "nullable" not in repr(whole)
+    assert whole.count(epsilon=0.1).run().notes == (LEFT_OUT,)  # those born on days that are not declared
+    assert whole.count(where="born < '2000-06-01'", epsilon=0.1).run().notes == ()
+    with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
+        numbers = session.protect(frame[["siblings"]], "numbers", domain={"siblings": range(9)})
+        assert numbers.count(epsilon=0.1).run().notes == ()
+
+
+@pytest.mark.parametrize("form", ["Int64", "arrow", "float", "object"])
+def test_a_type_that_may_hold_missing_values_is_spoken_of_whether_any_are_missing_or_not(form):
+    """Whether some are would be read from the data."""
+    here = pd.DataFrame({"n": np.arange(40) % 9, "m": np.arange(40) % 2})
+    frame = pa.table(here) if form == "arrow" else here.astype({"n": form})
+    with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
+        table = session.protect(frame, "numbers", domain={"n": range(9), "m": range(2)})
+        assert f"rows with no n{' or m' * (form == 'arrow')} are left out" in repr(table)
+        assert table.groupby("m").count(epsilon=0.1).run().notes == (LEFT_OUT,)
