@@ -316,9 +316,9 @@ class Session(ShowsCard):
             outer joins, UNION, INTERSECT and EXCEPT. The name goes into the ledger, for everyone who uses it.
         max_rows
             With `unit`: most rows of one unit that count; more are sampled away, once, here. None: what the ledger
-            knows, or nothing. Then COUNT, SUM, AVG, VAR and STDDEV in SQL find how much one unit adds by themselves,
-            where noise is Gaussian, and COUNT and SUM without delta; `df.dp` needs it. It can be said later, until
-            something was charged.
+            knows, or nothing. Then statements find by themselves how much one unit adds, and counts, sums, means and
+            quantiles of `df.dp` are such statements; other questions of it need to be told. It can be said later,
+            until something was charged.
         rows
             About how many rows there are, in each part, if that is public; used for the expected error of means only.
         nullable
