@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.profile import Norms
     from dpnotebook.sql.select import PrivateSelect
 
-ROWS = "rows of one unit"
+ROWS, GROUPS = "rows of one unit", "groups of one unit"
 COLUMNS = ("release", "table", "statement", "of", "groups", "units", "half", "most", "low", "high")
 
 
@@ -46,7 +46,8 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
     found = []
     for told, select in zip(selects, statement_from_json(plan["statement"]).selects, strict=True):
         if (counted := rows_told(select, told.get("profile", {}))) is not None:
-            known = (number, table, plan["words"], ROWS, select.groups_declared)
+            of = GROUPS if select.contribution.kind == "groups" else ROWS
+            known = (number, table, plan["words"], of, select.groups_declared)
             found.append(dict(zip(COLUMNS, (*known, *counted.described, math.nan, math.nan), strict=True)))
         for i, norms in _measured(select, told.get("profile", {})).items():
             units, half, most = norms.described

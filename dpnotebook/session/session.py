@@ -1212,7 +1212,7 @@ class Session(ShowsCard):
         A statement over units with several rows first finds, with a part of its epsilon, how long the vectors of units
         are: all that one adds, over all groups. Later statements like it use that for nothing; here it is read. Without
         delta it finds how many rows they have, which all statements over the same rows use (`of` is "rows of one unit",
-        `half` and `most` are rows).
+        `half` and `most` are rows; of units in groups, "groups of one unit").
 
         Returns
         -------

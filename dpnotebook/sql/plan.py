@@ -38,6 +38,9 @@ FIND_ROWS = (
     "find first how many rows of one unit to let count, with a tenth to a quarter of the cost: a noisy histogram that "
     "counts each unit once. Later statements over the same rows use what it found for nothing"
 )
+FIND_GROUPS = FIND_ROWS.replace("how many rows of one unit", "how many groups of one unit").replace(
+    "over the same rows", "by the same groups"
+)
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 
@@ -516,7 +519,8 @@ def _steps(statement: Statement, priced: Priced) -> tuple[str, ...]:
     found = []
     for select, measured, rows in zip(statement.selects, priced.measurings, priced.rows, strict=True):
         sought = rows is None and bool(select.rows_if_hidden)
-        found += [*select.notes, *([FIND_ROWS] if sought else []), *steps(measured, sought)]
+        find = FIND_GROUPS if select.contribution.kind == "groups" else FIND_ROWS
+        found += [*select.notes, *([find] if sought else []), *steps(measured, sought)]
     if statement.outer is not None:
         found.append("the rest of the statement is worked out from the noisy answers, which costs nothing")
     return tuple(dict.fromkeys(found))

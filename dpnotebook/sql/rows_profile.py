@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +24,7 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
 from dpnotebook.sql.aggregates.weights_moved import AVERAGED, RANKED
+from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.profile import COARSER, HIDDEN, Books, Run, recorded
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite.profiles import rows_of_units
@@ -50,9 +51,13 @@ class KnownRows:
 
 
 def rows_key(select: PrivateSelect) -> str:
-    """Return by what is found how many rows units have: whatever is asked of them, and grouped by."""
+    """Return by what is found how many rows units have, whatever is asked of them; or groups, of the same keys."""
     rows = read_rows(select.rows)
-    told = [select.rows] if rows is None else [rows.source, sorted(rows.conditions)]
+    told: list[Any] = [select.rows] if rows is None else [rows.source, sorted(rows.conditions)]
+    if select.contribution.kind == "groups":
+        keys = [str(place) for place in range(len(select.keys))] if rows is None else rows.key_texts
+        levels = [None if key.levels is None else level_texts(key.levels) for key in select.keys]
+        told.append(sorted(zip(keys, map(dumps, levels), strict=True)))
     return "profile " + hashlib.sha256(json.dumps(["rows", *told, select.groups]).encode()).hexdigest()
 
 
@@ -66,7 +71,7 @@ def known_rows(select: PrivateSelect, books: Books) -> KnownRows | None:
         for record in books.records(key)
         for told in recorded([record], key)
     ]
-    enough = (one for one in found if one.told.most >= select.contribution.most)
+    enough = (one for one in found if one.told.most >= select.most_counted)
     return max(enough, key=lambda one: (one.told.end is not None, one.told.units, one.number), default=None)
 
 
@@ -86,8 +91,11 @@ def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accou
         What is asked, and what each part of it may cost, which decides about its noise.
     """
     asked = _asked(select, costs, accountant)
-    found = rows_to_count(told, asked, select.groups_declared, select.contribution.most)
-    return CountedRows(select.rows_if_hidden, hidden=True) if found is None else found
+    of_groups = select.contribution.kind == "groups"
+    found = rows_to_count(told, asked, select.groups_declared, select.most_counted)
+    if found is None:
+        found = CountedRows(min(select.rows_if_hidden, select.most_counted), hidden=True)
+    return replace(found, of_groups=True) if of_groups else found
 
 
 def rows_still_suit(
@@ -97,7 +105,7 @@ def rows_still_suit(
     if known is None:
         return True
     asked = _asked(select, costs, accountant)
-    return nearly_best(known.told, asked, select.groups_declared, select.contribution.most, rows)
+    return nearly_best(known.told, asked, select.groups_declared, select.most_counted, rows)
 
 
 def measured_rows(
@@ -112,7 +120,7 @@ def measured_rows(
     run, draw
         Executes a query in DuckDB's SQL; draws noise of a law and a scale.
     """
-    most, scale = select.contribution.most, histogram_scale(accountant, costs.rows)
+    most, scale = select.most_counted, histogram_scale(accountant, costs.rows)
     exact = rows_of_units(select, row_edges(most), run)
     noisy = exact + draw(accountant.noise, scale, exact.size)
     told = RowHistogram(most, tuple(map(int, noisy)), scale, accountant.noise, costs.rows)
@@ -150,7 +158,8 @@ def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
         function = function_of(aggregate.kind)
         noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
         if function.adds:
-            once = select.groups_declared if function.of == "units" else None
+            drawn = select.contribution.kind == "rows"  # of which several may be in one group
+            once = select.groups_declared if function.of == "units" and drawn else None
             found.append(Addend(noise, _worth(aggregate), once))
         else:
             found.append(Averaged(noise * (RANKED if function.levelled else AVERAGED), function.errors_of))

@@ -286,5 +286,12 @@ class PrivateSelect:
         return 1 if None in levels else math.prod(len(known or ()) for known in levels) or 1
 
     def with_rows(self, most: int) -> PrivateSelect:
-        """Return the same of which so many rows of a unit count; nothing of that is to be found any more."""
-        return replace(self, contribution=Contribution("rows", most), rows_if_hidden=0)
+        """Return the same of which so many rows, or groups, of a unit count; nothing is to be found any more."""
+        return replace(self, contribution=Contribution(self.contribution.kind, most), rows_if_hidden=0)
+
+    @property
+    def most_counted(self) -> int:
+        """How many rows, or groups, of a unit can count at most."""
+        most = self.contribution.most
+        all_known = all(key.levels is not None for key in self.keys)
+        return min(most, self.groups_declared) if self.contribution.kind == "groups" and all_known else most

@@ -25,7 +25,7 @@ def kept_of(told: Mapping[str, Any], index: int) -> float:
 
 @dataclass(frozen=True)
 class CountedRows:
-    """How many rows of a unit count, as was found.
+    """How many rows of a unit count, or groups, as was found.
 
     Parameters
     ----------
@@ -44,6 +44,8 @@ class CountedRows:
         What is moved so, as its aggregates say: "averages and variances", "quantiles".
     kept
         Which part of all rows counts.
+    of_groups
+        Whether it is groups of a unit that count, and not rows.
     """
 
     most: int
@@ -53,6 +55,7 @@ class CountedRows:
     moved: Taken = NOT_KNOWN
     averaged: tuple[str, ...] = ()
     kept: float = 1.0
+    of_groups: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -62,6 +65,7 @@ class CountedRows:
         if math.isfinite(self.lost.apart):
             told |= {"apart": self.lost.apart, "looked": self.lost.looked}
         told |= {"averaged": list(self.averaged)} if self.averaged else {}
+        told |= {"of_groups": True} if self.of_groups else {}
         return told | taken_to_json(MOVED, {0: self.moved}) | ({"kept": self.kept} if self.kept < 1.0 else {})
 
     @classmethod
@@ -72,15 +76,18 @@ class CountedRows:
             lost = lost._replace(apart=told["apart"], looked=told["looked"])
         moved = taken_from_json(MOVED, told).get(0, NOT_KNOWN)
         averaged = tuple(told.get("averaged", ()))
-        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, told.get("kept", 1.0))
+        of_groups, kept = told.get("of_groups", False), told.get("kept", 1.0)
+        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, kept, of_groups)
 
     @property
     def words(self) -> str:
         """What counts, and what that does to answers, as a person would say it."""
         if self.hidden:
             few = f"up to {self.most:,} of each count, and who has more counts less"
-            return f"noise hides how many rows one unit has: {few}"
-        rows = "1 row" if self.most == 1 else f"{self.most:,} rows"
+            what = "in how many groups one unit is" if self.of_groups else "how many rows one unit has"
+            return f"noise hides {what}: {few}"
+        one = "group" if self.of_groups else "row"
+        rows = f"1 {one}" if self.most == 1 else f"{self.most:,} {one}s"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
         said = [*filter(None, (self._left_out, self._moving))]
         return f"{count}: {'; '.join(said)}, beside the noise" if said else f"{count}; hardly any has more"
@@ -92,7 +99,7 @@ class CountedRows:
             return ""
         about, most = map(three_digits, self.lost[:2])
         more = f", at most about {most}" if about != most else ""
-        what = "units" if self.of_units else "rows"
+        what = "units" if self.of_units or self.of_groups else "rows"
         taken = f"about {about} {what}" if self.lost.most >= LITTLE else "hardly any"
         return f"that leaves {taken} out of a group{more if self.lost.most >= LITTLE else ''}{said_apart(self.lost)}"
 

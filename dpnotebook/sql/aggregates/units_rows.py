@@ -43,7 +43,7 @@ class Addend:
     worth
         What a row adds on average, in its largest values.
     groups
-        In how many groups a unit counts at most where it counts once in each; None where each row counts.
+        How many there are, where a unit counts once in each of its groups; None where each row counts.
     """
 
     noise: float
@@ -178,10 +178,17 @@ def _excess(edges: tuple[int, ...], tried: tuple[int, ...], groups: int | None) 
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
         rows = np.unique(np.linspace(low, high - 1, 64).round()) if high - low > 1 else np.array([float(low)])
         weights = 1.0 / rows
-        length = rows if groups is None else np.minimum(rows, groups)
-        passed = np.maximum(length - np.array(tried, dtype=float)[:, None], 0.0)
+        most = np.array(tried, dtype=float)[:, None]
+        passed = np.maximum(rows - most, 0.0)
+        if groups is not None:
+            passed = np.maximum(_reached(rows, groups) - _reached(most, groups), 0.0)
         found[:, i] = passed @ (weights / weights.sum())
     return found
+
+
+def _reached(rows: Floats, groups: int) -> Floats:
+    """Return in how many groups so many rows are, on average, of which each is in any of them."""
+    return np.asarray(groups * (1.0 - (1.0 - 1.0 / groups) ** rows))
 
 
 def _lengths(edges: tuple[int, ...]) -> Floats:

@@ -87,9 +87,11 @@ def contribution_of(
         kind = Contribution("rows", 1)
         return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", 0
     if counted and (max_rows is None or max_rows > DRAWN_ROWS):  # finding that few count less takes more than it gives
-        kind = Contribution("rows", max_rows or MOST_ROWS)
+        # A unit counts once in each group: of few of its rows most could be in the same ones.
+        once = all(function_of(one.kind).of == "units" for one in calls)
+        kind = Contribution("groups" if once else "rows", max_rows or MOST_ROWS)
         declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
-        notes.append(f"as many rows of each {unit}{declared} count as are found to suit what is asked")
+        notes.append(f"as many {kind.kind} of each {unit}{declared} count as are found to suit what is asked")
         hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else max_rows or DRAWN_ROWS
         return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", hidden
     if wanted == "l2" or planned:

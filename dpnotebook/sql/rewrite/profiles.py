@@ -121,6 +121,8 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
 def rows_of_units(select: PrivateSelect, edges: tuple[int, ...], run: Run) -> Counts:
     """Return how many units have how many rows that take part, each unit counted once, shape (bins,).
 
+    Where groups are drawn and not rows, in how many groups units are.
+
     Parameters
     ----------
     select
@@ -138,7 +140,10 @@ def rows_of_units_sql(select: PrivateSelect, edges: tuple[int, ...]) -> str:
     """Return the query of `rows_of_units`: columns `which`, `bin`, `v0`."""
     parts = Parts(select, "")
     parts.take([], [])
-    parts.keep_listed([])
+    if select.contribution.kind == "groups":
+        parts.group({})
+    else:
+        parts.keep_listed([])
     parts.add("sizes", f"SELECT u, CAST(count(*) AS DOUBLE) AS n FROM {parts.last} GROUP BY u")
     parts.add("binned", f"SELECT {steps.bin_number('n', tuple(map(float, edges)))} AS bv0 FROM {parts.last}")
     return counted(parts, 1, hold=False)
