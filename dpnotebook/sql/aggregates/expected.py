@@ -211,7 +211,7 @@ def _taken(taken: Taken, whole: str) -> str:
     if taken.hidden:
         return f"noise hides how much that takes from a {whole}, at most about {most}{more}"
     if math.isnan(taken.about) or about == most:
-        return f"that takes about {most} from a {whole}, at most{more}, beside the noise"
+        return f"that takes at most about {most} from a {whole}{more}, beside the noise"
     return f"that takes about {about} from a {whole}, at most about {most}{more}, beside the noise"
 
 
