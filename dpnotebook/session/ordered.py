@@ -23,8 +23,10 @@ def quantile_of_ordered(ordered: Floats, share: float, method: Literal["lower", 
         What is between two numbers: the lower, the higher, or as far between them as the quantile is.
     """
     place = (ordered.shape[-1] - 1) * share
-    lower, higher = ordered[..., int(np.floor(place))], ordered[..., int(np.ceil(place))]
+    lower: Floats = ordered[..., int(np.floor(place))]
+    higher: Floats = ordered[..., int(np.ceil(place))]
     if method != "linear":
         return lower if method == "lower" else higher
     after = place - np.floor(place)
-    return lower + (higher - lower) * after if after < 0.5 else higher - (higher - lower) * (1 - after)
+    found: Floats = lower + (higher - lower) * after if after < 0.5 else higher - (higher - lower) * (1 - after)
+    return found
