@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, places
-from dpnotebook.planner.information import Combinations
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
+from dpnotebook.planner.solved import Combinations
 
 MOST_ENTRIES = 4 * 10**6  # of the queries of one part
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom
 from dpnotebook.planner.block_queries import MOST_ENTRIES, Queries, bins_of, queries_of, same_queries
-from dpnotebook.planner.information import LOST, SCREENED, Information, Solved, screened, solve
+from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
+from dpnotebook.planner.solved import LOST, SCREENED, Solved, screened, solve
 from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
 AT_ONCE = 256  # queries that are added together: more than an inverse is updated for, see `information`
