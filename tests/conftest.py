@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import sys
+from contextlib import nullcontext
 from functools import cache, reduce
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,6 +88,7 @@ privacy_part = _load("privacy_part", "privacy_part.py")
 quick_part = _load("quick_part", "quick_part.py")
 thinned = _load("thinned", "thinned.py")
 together = _load("together", "together.py")
+compiled = _load("compiled", "compiled.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -105,23 +107,35 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Compile each file of tests once, whichever worker comes to it first."""
+    with compiled.by_one_worker(collector.path) if isinstance(collector, pytest.Module) else nullcontext():
+        return (yield)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Mark what belongs to the quick parts, and what takes minutes; put what takes longest first."""
-    here = Path(__file__).parent
     items.sort(key=lambda item: together.place_of(item.nodeid))
     for item in thinned.left_out(items):
         item.add_marker(pytest.mark.slow)
     for item in items:
         if item.path.name in ("published.ipynb", "tour.ipynb"):  # the latter is run by test_tour, from the wheel
             item.add_marker(pytest.mark.slow)
-        if item.path.is_relative_to(here):
-            name = getattr(item, "originalname", None) or item.name
-            if privacy_part.is_part(item.path.relative_to(here).as_posix(), name):
+        file = _file_of_tests(item.path)
+        if file is not None:
+            if privacy_part.is_part(file, getattr(item, "originalname", None) or item.name):
                 item.add_marker(pytest.mark.privacy)
-            chosen = quick_part.has_part(item.path.relative_to(here).as_posix())
+            chosen = quick_part.has_part(file)
             if chosen and not any(item.get_closest_marker(name) for name in ("slow", "statistical")):
                 item.add_marker(pytest.mark.quick)
+
+
+@cache  # files are hundreds, tests are thousands
+def _file_of_tests(path):
+    here = Path(__file__).parent
+    return path.relative_to(here).as_posix() if path.is_relative_to(here) else None
 
 
 @pytest.hookimpl(wrapper=True)

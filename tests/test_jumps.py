@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpnotebook.session.jumps import ends_of_parts
+from dpnotebook.session.jumps import FAR, _parts, ends_of_parts
+from dpnotebook.session.ordered import quantile_of_ordered
 from dpnotebook.session.redraws import Drawn, intervals
 
 RUNS, DRAWS = 1_200, 1_000
@@ -42,17 +43,21 @@ def test_three_groups_that_are_nearly_tied():
     assert ((ends.lower <= truth) & (truth <= ends.upper)).mean() > SURE
 
 
+def ends(drawn):
+    return ends_of_parts(np.sort(drawn.T), 0.025)
+
+
 @pytest.mark.parametrize("law", ["normal", "laplace", "cauchy", "uniform", "exponential"])
 def test_what_does_not_jump_has_one_part(law):
     random = np.random.default_rng(4)
     draw = {"cauchy": random.standard_cauchy, "exponential": random.standard_exponential}.get(law)
     drawn = draw((DRAWS, RUNS)) if draw else getattr(random, law)(0, 1, (DRAWS, RUNS))
-    assert np.isnan(ends_of_parts(drawn, 0.025)).all()
+    assert np.isnan(ends(drawn)).all()
 
 
 def test_whole_numbers_are_no_parts():
     drawn = np.random.default_rng(5).integers(0, 4, (DRAWS, 50)).astype(float)
-    assert np.isnan(ends_of_parts(drawn, 0.025)).all()
+    assert np.isnan(ends(drawn)).all()
 
 
 def test_ratios_of_small_counts_have_one_part():
@@ -61,21 +66,54 @@ def test_ratios_of_small_counts_have_one_part():
     for sizes in [(20, 60), (100, 290), (3, 9), (1, 40)]:
         a, b = (size + np.rint(random.laplace(0, 4, (4_000, 100))) for size in sizes)
         drawn = np.where(b == 0, 0.0, a / np.where(b == 0, 1.0, b))
-        low, _ = ends_of_parts(drawn, 0.025)
+        low, _ = ends(drawn)
         assert np.isnan(low).mean() > 0.98
 
 
 def test_whole_running_totals_jump():
     random = np.random.default_rng(9)
     n = np.array([1_000.0, 998.0])[:, None] + np.rint(random.normal(0, 3, (2, DRAWS)))
-    low, high = ends_of_parts((n * (n >= n[0])).sum(axis=0)[:, None], 0.025)
+    low, high = ends((n * (n >= n[0])).sum(axis=0)[:, None])
     assert low[0] < 1_010
     assert high[0] > 1_990
 
 
 def test_a_rare_part_is_left_out():
     drawn = np.concatenate([np.random.default_rng(6).normal(0, 1, 990), np.full(10, 1e6) + np.arange(10)])[:, None]
-    assert np.isnan(ends_of_parts(drawn, 0.025)).all()
+    assert np.isnan(ends(drawn)).all()
     drawn[900:] += 1e6
-    low, high = ends_of_parts(drawn, 0.025)
+    low, high = ends(drawn)
     assert low[0] < 0 < 1e6 - 5 < high[0]
+
+
+@pytest.mark.parametrize("few", [2, 3, 25])
+def test_a_gap_is_held_against_the_draws_beside_it(few):
+    """Gap by gap, as it is said: against the mean distance of so many draws on either side, and the usual gap."""
+    random = np.random.default_rng(8)
+    several = 0
+    for _ in range(200):
+        jumps = random.choice([0.0, 1e3, 1e6], 4 * few + random.integers(1, 30))
+        ordered = np.sort(random.normal(size=jumps.size).round(random.integers(0, 9)) + jumps)
+        gaps, last = np.diff(ordered), jumps.size - 1
+        usual = np.median(gaps[gaps > 0])
+        cut = [
+            at + 1
+            for at in range(last)
+            if gaps[at] > FAR * (ordered[at] - ordered[max(at - few + 1, 0)]) / (few - 1)
+            and gaps[at] > FAR * (ordered[min(at + few, last)] - ordered[at + 1]) / (few - 1)
+            and gaps[at] > FAR * usual
+        ]
+        parts = [part.tolist() for part in np.split(ordered, cut) if part.size >= few] or [ordered.tolist()]
+        assert [part.tolist() for part in _parts(ordered, few)] == parts
+        several += len(parts) > 1
+    assert several > 20
+
+
+@pytest.mark.parametrize("method", ["lower", "higher", "linear"])
+@pytest.mark.parametrize("draws", [1, 2, 400, 8_001])
+def test_quantiles_of_what_is_in_order(method, draws):
+    random = np.random.default_rng(draws)
+    ordered = np.sort(random.standard_cauchy((20, draws)).round(random.integers(0, 9)))
+    for share in (0.0, 0.025, 0.49, 0.5, 1 - 0.025, 1.0, *random.random(20)):
+        found = quantile_of_ordered(ordered, share, method)
+        assert (found == np.quantile(ordered, share, axis=1, method=method)).all()

@@ -16,6 +16,7 @@ LONGEST = (
     *("tests/test_within.py", "tests/test_derived_intervals.py", "tests/test_moments.py"),
     *("tests/test_privacy.py", "tests/test_growing_tables.py", "tests/test_statistics.py", "tests/sql/test_reuse.py"),
     *("tests/test_quality.py", "tests/golden/test_golden.py", "tests/sql/test_meaning.py", "tests/test_profiles.py"),
+    "tests/test_wide_habits.py",  # which would be among the last
 )
 
 

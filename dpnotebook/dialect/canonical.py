@@ -8,6 +8,8 @@ safe; never the other way round.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpnotebook.dialect.attributes import FLOATING, number
 from dpnotebook.dialect.types import SCALARS, Kind, kind_of
 
@@ -16,7 +18,7 @@ STEP = 2.0**-53
 TAGS: dict[Kind, str] = {"integer": "n", "number": "n", "text": "t", "boolean": "b", "time": "m"}
 
 
-def canonical(column: str, type_name: str, decimal: bool = False) -> str | None:
+def canonical(column: str, type_name: str, decimal: bool = False, *, parts: bool = False) -> str | None:
     """Return SQL of the text of a plain value; None for types that are not those of one value.
 
     Parameters
@@ -27,6 +29,8 @@ def canonical(column: str, type_name: str, decimal: bool = False) -> str | None:
         What DuckDB calls its type.
     decimal
         Whether it is a decimal of a database elsewhere, which no floating-point number need hold.
+    parts
+        Whether the parts of a floating-point number are columns: those of `with_parts`, which names this one.
     """
     kind = kind_of(type_name)
     if kind not in SCALARS:
@@ -36,7 +40,31 @@ def canonical(column: str, type_name: str, decimal: bool = False) -> str | None:
         return f"CASE WHEN {column} THEN 'true' WHEN NOT {column} THEN 'false' END"
     if kind in ("integer", "number") and decimal:
         return f"'d' || {written}"
-    return _of_double(column, type_name) if type_name in FLOATING else written
+    if type_name not in FLOATING:
+        return written
+    return _of_parts(column, type_name, *(_names(column) if parts else _parts(column)))
+
+
+def with_parts(rows: str, columns: Sequence[str]) -> str:
+    """Return SQL of rows with the parts of floating-point columns beside them, for `canonical`.
+
+    Written out, each part stands in the text some eight times, and DuckDB plans it for longer than it reads 100,000
+    rows.
+
+    Parameters
+    ----------
+    rows
+        SQL of a relation.
+    columns
+        Names in it.
+    """
+    if not columns:
+        return rows
+    sizes = ", ".join(f"{_size(column)} AS {_names(column)[0]}" for column in columns)
+    named = [_names(column) for column in columns]
+    upper = ", ".join(f"{_rest(size)} AS {upper}" for size, upper, _ in named)
+    lower = ", ".join(f"{_rest(upper)} AS {lower}" for _, upper, lower in named)
+    return f"(SELECT *, {lower} FROM (SELECT *, {upper} FROM (SELECT *, {sizes} FROM {rows} AS r) AS sized) AS halved)"
 
 
 def in_row(text: str, type_name: str | None = None) -> str:
@@ -53,18 +81,13 @@ def in_row(text: str, type_name: str | None = None) -> str:
     return f"coalesce({tag}length({text}) || ':' || {text}, 'null')"
 
 
-def _of_double(column: str, type_name: str) -> str:
+def _of_parts(column: str, type_name: str, size: str, upper: str, lower: str) -> str:
     """Return SQL of the text of a floating-point number: what it is exactly, in parts that are whole numbers.
 
     Whole numbers are written as those of an integer type are; from 2^53 on, where floating-point numbers stand for many
     whole ones, and below what two parts of 53 bits can say, they are as the database writes them.
     """
-    value = f"CAST({column} AS DOUBLE)"
-    # Clamped, so that no database has to look whether arithmetic overflows. All of it is exact.
-    size = f"least(greatest(abs({value}), {number(0.0)}), {number(EXACT['DOUBLE'])})"
-    whole = f"floor({size})"
-    upper = f"(({size} - {whole}) / {number(STEP)})"
-    lower = f"(({upper} - floor({upper})) / {number(STEP)})"
+    value, whole = f"CAST({column} AS DOUBLE)", f"floor({size})"
     parts = " || '.' || ".join(f"CAST(CAST(floor({part}) AS BIGINT) AS VARCHAR)" for part in (size, upper, lower))
     plain = f"CAST(CAST({whole} AS BIGINT) AS VARCHAR)"
     shown = f"CASE WHEN {size} = {whole} THEN {plain} ELSE {parts} END"
@@ -75,3 +98,23 @@ def _of_double(column: str, type_name: str) -> str:
         f"CASE WHEN {value} IS NULL THEN NULL WHEN {odd} THEN '{type_name[0]}' || CAST({value} AS VARCHAR) "
         f"ELSE {sign} || {shown} END"
     )
+
+
+def _parts(column: str) -> tuple[str, str, str]:
+    """Return SQL of a number without its sign, and of what is left of it in units of 2^-53 and of 2^-106."""
+    size = _size(column)
+    upper = _rest(size)
+    return size, upper, _rest(upper)
+
+
+def _names(column: str) -> tuple[str, str, str]:
+    return f"{column}_size", f"{column}_upper", f"{column}_lower"
+
+
+def _size(column: str) -> str:
+    # Clamped, so that no database has to look whether arithmetic overflows. All of it is exact.
+    return f"least(greatest(abs(CAST({column} AS DOUBLE)), {number(0.0)}), {number(EXACT['DOUBLE'])})"
+
+
+def _rest(part: str) -> str:
+    return f"(({part} - floor({part})) / {number(STEP)})"

@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 
-from dpnotebook.dialect.attributes import identifier, secret
-from dpnotebook.dialect.canonical import canonical, in_row
+from dpnotebook.dialect.attributes import FLOATING, identifier, secret
+from dpnotebook.dialect.canonical import canonical, in_row, with_parts
 from dpnotebook.dialect.types import OF_THE_DAY, keeps_type, plain_value
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
@@ -85,8 +85,14 @@ class PlainRows:
             Where the columns c0, ... are; all rows, if None.
         """
         salt = secret(hashlib.blake2b(what.encode(), key=key, digest_size=32).hexdigest())
-        shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(self.texts)) or "1 AS p"
-        rows = f"(SELECT {shown} FROM {relation or self.sql} AS r) AS texts"
+        rows, texts = relation or self.sql, list(self.texts)
+        if self.executor.dialect == "duckdb":  # what is sent to servers stays as it is
+            parted = [i for i, kind in enumerate(self.kinds) if kind in FLOATING and i not in self._decimals]
+            rows = with_parts(rows, [f"c{i}" for i in parted])
+            for i in parted:
+                texts[i] = str(canonical(f"c{i}", self.kinds[i], parts=True))
+        shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(texts)) or "1 AS p"
+        rows = f"(SELECT {shown} FROM {rows} AS r) AS texts"
         parts = [in_row(f"p{i}", kind) for i, kind in enumerate(self.kinds)]
         return self.executor.md5_sums(f"concat({', '.join([salt, *parts])})" if parts else salt, rows)
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
-from dpnotebook.planner.information import refined
+from dpnotebook.planner.block_queries import Queries
 from dpnotebook.planner.known_part import Key, KnownPart, Observation
-from dpnotebook.planner.least_squares_state import MOST_ATOMS, LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, LeastSquaresState
+from dpnotebook.planner.solved import refined
 from dpnotebook.planner.stacked_parts import draws_of
 
 Floats = NDArray[np.float64]

@@ -15,9 +15,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.planner.block_queries import Queries
 from dpnotebook.planner.information import ANGLES, MIDDLE, generalised_inverse
 from dpnotebook.planner.known_part import Key, Observation
-from dpnotebook.planner.least_squares_state import Estimate, LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import Estimate, LeastSquaresState
 
 Floats = NDArray[np.float64]
 

@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.information import RESIDUAL, Information, refined
+from dpnotebook.planner.information import Information
 from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts, classes_of, sides_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
+from dpnotebook.planner.solved import RESIDUAL, refined
 
 MOST_CELLS = 10**6  # of the attributes of a question
 FEW_CLASSES = 400  # up to which other attributes are looked at beside those of a question,

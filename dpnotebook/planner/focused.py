@@ -12,8 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from dpnotebook.domain import Domain
+from dpnotebook.planner.block_queries import Queries
 from dpnotebook.planner.known_part import Observation, Sums
-from dpnotebook.planner.least_squares_state import LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats, told
 

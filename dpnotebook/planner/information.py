@@ -1,15 +1,11 @@
 """What noisy linear measurements say together: an information matrix over atoms, and a generalised inverse of it.
 
-A measurement y = q x + noise of precision p adds p q'q to the information matrix X and p q'y to the vector b. With any
-generalised inverse G of X, z = G q answers a query q by z'b with variance z'Xz, if the residual q - X z vanishes: then
-z'b is the best linear unbiased answer (Gauss-Markov). The residual is the certificate: whatever rounding did to G, an
-answer is used only if its own residual says that it is unbiased, and its variance is that of the very weights it uses.
+A measurement y = q x + noise of precision p adds p q'q to the information matrix X and p q'y to the vector b. What
+questions are answered from them, and how much of that rounding may have spoilt, is told by `solved`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,20 +17,14 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-RESIDUAL = 1e-8  # largest entry of q - X z, relative to q, of an answer that counts as determined
 RANK = 1e-11  # least pivot, relative to the diagonal: only how G is made depends on it, not what counts as determined
 UNSEEN = 1e-6  # a larger residual says that a new measurement sees what none before it saw
-LOST = 1e-2  # a residual up to which rounding may be to blame: G is never that far off without having been seen to be
 DRIFT = 1e-8  # a larger residual of what was just measured says that the updates have lost too many digits
 FEW = 16  # measurements that update G; more are added by a new factorisation
 SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
-REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
-REFINED = RESIDUAL / 100  # residual above which there is something to take back
 THIN = 1 / 16  # of the atoms: queries of fewer are multiplied by what they count alone, which takes less than BLAS does
-MANY_ROWS = 200  # from which on it is looked whether each differs little from the one before
 SHORT = 32  # rows of few atoms whose products are added at once
 AT_ONCE = 128  # rows that are worked on at once, so that there is never one more matrix of all
-SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
 # Probes are 1.5 + cos(i r) for these r: as good as random, and no row of small integers is orthogonal to all three.
 ANGLES = (2.0, 3.0, 5.0)  # squares of r, in radians: roots of primes, so that the three never keep step
 MIDDLE = 1.5  # above 1, so that no entry of a probe is near 0
@@ -242,155 +232,6 @@ def _independent(residuals: Floats) -> tuple[Indices, Indices]:
     chosen = order[: max(int((pivots > UNSEEN * pivots[0]).sum()), 1)]
     _, places = qr(residuals[chosen], mode="r", pivoting=True)
     return chosen, places[: chosen.size]
-
-
-class Combinations:
-    """Combinations of values, which are found soon where each differs little from the one before: running totals do.
-
-    Parameters
-    ----------
-    rows
-        Shape (m, values).
-    """
-
-    def __init__(self, rows: Floats) -> None:
-        self.rows = rows
-
-    @cached_property
-    def sizes(self) -> Floats:
-        """The largest entry of each, shape (m,)."""
-        return np.asarray(np.abs(self.rows).max(axis=1, initial=0.0))
-
-    @cached_property
-    def _steps(self) -> csr_array | None:
-        """From each to the next, where little changes."""
-        from scipy.sparse import csr_array
-
-        if self.rows.shape[0] < MANY_ROWS:
-            return None
-        steps = np.diff(self.rows, axis=0, prepend=0.0)
-        return None if np.count_nonzero(steps) > THIN * steps.size else csr_array(steps)
-
-    def of(self, values: Floats) -> Floats:
-        """Return them of values, shape (values, columns): shape (m, columns)."""
-        if self._steps is None:
-            return np.asarray(self.rows @ values)
-        found = np.asarray(self._steps @ values)
-        return np.cumsum(found, axis=0, out=found)
-
-
-@dataclass(frozen=True)
-class Solved:
-    """How some queries are answered.
-
-    Parameters
-    ----------
-    coefficients
-        z of every query, shape (queries, atoms): z'b answers it.
-    covariance
-        Of the answers, shape (queries, queries).
-    residuals
-        q - X z of every query, or its inner products with a few fixed vectors; shape (queries, any). What is left of a
-        combination of queries is the same combination of these.
-    """
-
-    coefficients: Floats
-    covariance: Floats
-    residuals: Floats
-
-    def determined(self, combinations: Combinations | None = None, within: float = RESIDUAL) -> NDArray[np.bool_]:
-        """Return which combinations of the queries the measurements determine, shape (m,).
-
-        The queries themselves when None; as far as their residuals say that are at most `within` of the largest entry.
-        """
-        if combinations is None:
-            return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= within)
-        left = np.abs(combinations.of(self.residuals)).max(axis=1, initial=0.0)
-        return np.asarray(left <= within * combinations.sizes)
-
-    def variances(self, combinations: Combinations | None = None) -> Floats:
-        """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""
-        if combinations is None:
-            return np.where(self.determined(), np.diagonal(self.covariance), np.inf)
-        found = np.einsum("ij,ij->i", combinations.of(self.covariance), combinations.rows)
-        return np.where(self.determined(combinations), found, np.inf)
-
-
-def solve(information: Information, queries: Floats) -> Solved:
-    """Return how queries are answered, shape (queries, atoms), with the certificates of their residuals.
-
-    Source: Gauss-Markov theorem.
-    """
-    z, told = refined(information, queries, queries @ information.inverse)
-    return Solved(z, told @ z.T, queries - told)
-
-
-def refined(information: Information, queries: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
-    """Return the coefficients z of queries q, and zX, with most of what rounding lost taken back.
-
-    Parameters
-    ----------
-    information, queries
-        What was measured and what is asked.
-    coefficients
-        Queries times the generalised inverse.
-    """
-    inverse, matrix, z = information.inverse, information.matrix, coefficients
-    told = z @ matrix
-    sizes = np.abs(queries).max(axis=1, initial=0.0)
-    residual = np.abs(queries - told).max(axis=1, initial=0.0)
-    for _ in range(REFINEMENTS):  # each takes back most of what rounding lost in G
-        open_ = (residual > REFINED * sizes) & (residual < UNSEEN * sizes)
-        if not open_.any():
-            break
-        z = z.copy() if z is coefficients else z
-        z[open_] += (queries[open_] - told[open_]) @ inverse
-        told[open_] = z[open_] @ matrix
-        residual = np.abs(queries - told).max(axis=1, initial=0.0)
-    return z, told
-
-
-def screened(information: Information, bins: Indices, count: int) -> Solved:
-    """Return how disjoint bins of atoms are answered, in far less time: for planning.
-
-    The residuals are looked at through a few fixed vectors only. What is shown is computed by `solve`.
-
-    Parameters
-    ----------
-    information
-        What was measured.
-    bins
-        The bin of each atom, -1 for none, shape (atoms,).
-    count
-        Number of bins.
-    """
-    z = _summed(information.inverse, bins, count)
-    probes, seen = information.probes
-    left = _summed(probes, bins, count) - z @ seen
-    return Solved(z, _summed(z.T, bins, count), left * SCREENED)
-
-
-def sums_between(values: Floats, bins: Indices, count: int) -> Floats:
-    """Return the sums of a symmetric matrix over bins of its rows and columns, -1 for none; shape (count, count)."""
-    return np.array(_summed(_summed(values, bins, count).T, bins, count))
-
-
-def _summed(values: Floats, bins: Indices, count: int) -> Floats:
-    """Return the sums of rows by bin, shape (count, columns)."""
-    from scipy.sparse import csr_array
-
-    inside = np.flatnonzero(bins >= 0)
-    if inside.size == count:  # mostly each bin is one atom, and nothing is added up
-        order = np.argsort(bins[inside])
-        if (bins[inside[order]] == np.arange(count)).all():
-            order = inside[order]
-            if order.size == len(values) and (order == np.arange(order.size)).all():  # all of them: nothing is copied
-                same = values.view()
-                same.flags.writeable = False
-                return same
-            return np.take(values, order, axis=0)
-    places = csr_array((np.ones(inside.size), (bins[inside], inside)), shape=(count, bins.size))
-    return np.asarray(places @ np.ascontiguousarray(values))
 
 
 def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:

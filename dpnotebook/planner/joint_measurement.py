@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.planner.least_squares_state import MOST_ATOMS, LeastSquaresState, Queries
+from dpnotebook.planner.block_queries import Queries
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, LeastSquaresState
 
 Floats = NDArray[np.float64]
 

@@ -5,57 +5,28 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.atoms import Atoms, one_atom, places
-from dpnotebook.planner.information import LOST, SCREENED, Combinations, Information, Solved, screened, solve
+from dpnotebook.planner.atoms import Atoms, one_atom
+from dpnotebook.planner.block_queries import MOST_ENTRIES, Queries, bins_of, queries_of, same_queries
+from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
-from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
+from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
+from dpnotebook.planner.solved import LOST, SCREENED, Solved, screened, solve
 from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
 AT_ONCE = 256  # queries that are added together: more than an inverse is updated for, see `information`
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
 FEW = 500  # classes of cells whose residuals are looked at entry by entry for what is shown
-MOST_ENTRIES = 4 * 10**6  # of the queries of one part
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-
-
-@dataclass(frozen=True, eq=False)
-class Queries:
-    """Queries over the cells of a block: the distinct columns that they have, and which of them each cell has.
-
-    Parameters
-    ----------
-    columns
-        Shape (queries, classes).
-    cells
-        The class of every cell, -1 where all queries are 0; shape (cells,).
-    bins
-        Whether the queries are disjoint counts: the columns are then the identity.
-    """
-
-    columns: Floats
-    cells: Indices
-    bins: bool
-
-    @property
-    def count(self) -> int:
-        """Number of queries."""
-        return int(self.columns.shape[0])
-
-    @cached_property
-    def combinations(self) -> Combinations | None:
-        """The queries as combinations of the classes; None where these are what is asked."""
-        return None if self.bins else Combinations(self.columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +57,6 @@ def _lost(solved: Solved, variances: Floats, whole: NDArray[np.bool_], queries: 
     """Return whether queries are not determined that may be, as far as rounding hides what is left of them."""
     lost = whole & np.isinf(variances)
     return bool(lost.any() and solved.determined(queries.combinations, within)[lost].any())
-
-
-def _same(one: ProductTerm, other: ProductTerm) -> bool:
-    """Return whether two parts ask the same."""
-    if one.axes != other.axes or one.weight != other.weight or one.where.key != other.where.key:
-        return False
-    return one.operator is other.operator or one.operator == other.operator
 
 
 def _in_little_room(cells: Indices) -> NDArray[Any]:
@@ -162,30 +126,13 @@ class LeastSquaresState:
     def queries(self, part: ProductTerm) -> Queries | None:
         """Return the queries of a part over the cells of this block; None if they are too many; the latest are kept."""
         kept = self._latest_queries
-        if kept is None or not _same(kept[0], part):
-            kept = self._latest_queries = part, self._queries(part)
+        if kept is None or not same_queries(kept[0], part):
+            kept = self._latest_queries = part, queries_of(part, self.domain, self.names)
         return kept[1]
 
-    def _queries(self, part: ProductTerm) -> Queries | None:
-        found = unique_columns(part.operator, MOST_ENTRIES)
-        if found is None:
-            return None
-        columns, classes = found
-        own = places(part.axes, part.where, self.domain, self.names)
-        if part.weight == 1 and is_identity(part.operator):
-            return Queries(columns, own, True)
-        cells = np.where(own >= 0, classes[own], -1)
-        bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
-        return Queries(columns * part.weight, cells, bins and part.weight == 1)
-
     def bins(self, part: ProductTerm) -> Indices | None:
-        """Return which of the answers of a part each cell of this block is counted in, shape (cells,), -1 for none.
-
-        None where they are not disjoint counts.
-        """
-        if part.weight != 1 or not is_identity(part.operator):
-            return None
-        return places(part.axes, part.where, self.domain, self.names)
+        """Return which of the answers of a part each cell of this block is counted in, as `bins_of` does."""
+        return bins_of(part, self.domain, self.names)
 
     def known(self, queries: Queries) -> Estimate:
         """Return what is known about queries."""
@@ -193,7 +140,7 @@ class LeastSquaresState:
         if not self.sources:
             nothing = np.zeros(classes, dtype=bool)
             return Estimate(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
-        whole = self._whole(queries)
+        whole = queries.whole(self.atoms)
         if queries.count == 1 and not whole[0]:
             return Estimate(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
         solved, variances = self._screened(queries)
@@ -202,7 +149,7 @@ class LeastSquaresState:
             self.information.refactor()
             solved, variances = self._screened(queries)
         variances = np.where(whole, variances, np.inf)
-        return Estimate(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
+        return Estimate(variances, solved.covariance, solved.determined() & queries.whole_classes(self.atoms))
 
     def _screened(self, queries: Queries) -> tuple[Solved, Floats]:
         """Return how the classes of queries are answered, in passing, and the variances: those of the latest are kept.
@@ -242,15 +189,10 @@ class LeastSquaresState:
         seen = np.diagonal(self.information.matrix) > 0
         return bool(seen[self.atoms.labels[queries.cells >= 0]].any())
 
-    def rows(self, queries: Queries) -> Floats:
-        """Return queries over the atoms, shape (queries, atoms), as they are at one cell of each."""
-        padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
-        return padded[:, queries.cells[self.atoms.first]]
-
     def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
         """Return the best answers to queries, their variances and the coefficients z, with certificates."""
         combinations = queries.combinations
-        whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
+        whole, exact = queries.whole(self.atoms), queries.columns.shape[1] <= FEW
         solved, variances = self._solved(queries, exact=exact)
         variances = np.where(whole, variances, np.inf)
         if _lost(solved, variances, whole, queries, LOST):  # by rounding, it may be: factorised anew
@@ -293,33 +235,8 @@ class LeastSquaresState:
 
     def mixed(self, queries: Queries, mixtures: Floats) -> Floats:
         """Return the coefficients of mixtures of the answers to queries, shape (mixtures, queries)."""
-        rows = self.rows(replace(queries, columns=mixtures @ queries.columns, bins=False))
+        rows = replace(queries, columns=mixtures @ queries.columns, bins=False).rows(self.atoms)
         return np.asarray(rows @ self.information.inverse)
-
-    def _whole(self, queries: Queries) -> NDArray[np.bool_]:
-        """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
-        whole, mixed = np.ones(queries.count, dtype=bool), self._mixed(queries).tolist()
-        if mixed:
-            padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
-            for one, other in mixed:
-                whole &= padded[:, one] == padded[:, other]
-        return whole
-
-    def _whole_classes(self, queries: Queries) -> NDArray[np.bool_]:
-        """Return which classes of cells are made of whole atoms."""
-        whole = np.ones(queries.columns.shape[1] + 1, dtype=bool)
-        whole[self._mixed(queries).ravel()] = False
-        return whole[:-1]
-
-    def _mixed(self, queries: Queries) -> Indices:
-        """Return the pairs of classes that share an atom, shape (pairs, 2)."""
-        here = queries.cells[self.atoms.first][self.atoms.labels]
-        moved = np.flatnonzero(queries.cells != here)
-        if not moved.size:
-            return np.empty((0, 2), dtype=np.intp)
-        base = queries.columns.shape[1] + 2
-        codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
-        return np.stack([codes // base - 1, codes % base - 1], axis=1)
 
     def _prepared(
         self, parts: Iterable[Observation], most: int, *, whole: bool = False

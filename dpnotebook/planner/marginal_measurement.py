@@ -16,6 +16,7 @@ from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
 from dpnotebook.planner.beside_classes import BesideClasses, classes_of_size, variances_beside
+from dpnotebook.planner.block_queries import Queries
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import History
 from dpnotebook.planner.in_closed_form import NAMED, InClosedForm, in_classes
@@ -24,7 +25,7 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
 from dpnotebook.planner.joint_measurement import together as joint_information
 from dpnotebook.planner.known_part import Key, KnownPart
-from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.information import ANGLES, MIDDLE, Information, sums_between
+from dpnotebook.planner.information import ANGLES, MIDDLE, Information
+from dpnotebook.planner.solved import sums_between
 
 ALIKE = 1e-7  # relative difference of residuals that is rounding
 

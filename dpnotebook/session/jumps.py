@@ -11,32 +11,34 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.session.ordered import quantile_of_ordered
+
 Floats = NDArray[np.float64]
 
 FAR = 30.0  # times the mean distance of the redraws beyond a gap, that a gap is longer than: by chance once in 10^13
 
 
-def ends_of_parts(drawn: Floats, tail: float) -> tuple[Floats, Floats]:
+def ends_of_parts(ordered: Floats, tail: float) -> tuple[Floats, Floats]:
     """Return between which ends all parts of redraws lie that are not rare, shape (rows,); NaN where there is one part.
 
     Parameters
     ----------
-    drawn
-        Redraws of each row, finite, shape (draws, rows).
+    ordered
+        Redraws of each row, finite and ascending, shape (rows, draws).
     tail
         How likely a number may be beyond either end; half of that goes to parts that are rare, half to the ends of
         others.
     """
-    ends = np.full((2, drawn.shape[1]), np.nan)
-    few = max(int(np.ceil(len(drawn) * tail / 2)), 2)  # draws of a part that is not rare, at least
-    if len(drawn) < 4 * few:
+    ends = np.full((2, len(ordered)), np.nan)
+    draws = ordered.shape[1]
+    few = max(int(np.ceil(draws * tail / 2)), 2)  # draws of a part that is not rare, at least
+    if draws < 4 * few:
         return ends[0], ends[1]
-    ordered = np.sort(drawn, axis=0)
-    for row in np.flatnonzero(ordered[-1] > ordered[0]):
-        parts = _parts(ordered[:, row], few)
+    for row in np.flatnonzero(ordered[:, -1] > ordered[:, 0]):
+        parts = _parts(ordered[row], few)
         if len(parts) > 1:
-            ends[0, row] = np.quantile(parts[0], tail / 2, method="lower")
-            ends[1, row] = np.quantile(parts[-1], 1 - tail / 2, method="higher")
+            ends[0, row] = quantile_of_ordered(parts[0], tail / 2, "lower")
+            ends[1, row] = quantile_of_ordered(parts[-1], 1 - tail / 2, "higher")
     return ends[0], ends[1]
 
 
@@ -44,11 +46,13 @@ def _parts(ordered: Floats, few: int) -> list[Floats]:
     """Return the parts that are far apart, of which each has not too few draws."""
     gaps = np.diff(ordered)
     # The mean distance of the draws on either side of each gap, of so many as the least part has.
-    at, last = np.arange(gaps.size), gaps.size
-    before = (ordered[at] - ordered[np.maximum(at - few + 1, 0)]) / (few - 1)
-    after = (ordered[np.minimum(at + few, last)] - ordered[at + 1]) / (few - 1)
+    before, after = np.empty_like(gaps), np.empty_like(gaps)
+    before[: few - 1], before[few - 1 :] = ordered[: few - 1] - ordered[0], ordered[few - 1 : -1] - ordered[:-few]
+    after[-few + 1 :], after[: -few + 1] = ordered[-1] - ordered[-few + 1 :], ordered[few:] - ordered[1 : -few + 1]
+    usual = np.maximum(before, after) / (few - 1)
+    if not (gaps > FAR * usual).any():
+        return [ordered]
     # Of what is on a grid, as whole numbers and their ratios are, many draws are the same, and all gaps may be alike.
-    usual = np.maximum(np.maximum(before, after), np.median(gaps[gaps > 0]))
-    long = np.flatnonzero(gaps > FAR * usual)
+    long = np.flatnonzero(gaps > FAR * np.maximum(usual, np.median(gaps[gaps > 0])))
     found = np.split(ordered, long + 1)
     return [part for part in found if part.size >= few] or [ordered]

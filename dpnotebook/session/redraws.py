@@ -20,6 +20,7 @@ from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.privacy.tails import half_widths, kappa
 from dpnotebook.session.answer_frame import PARTS, column_name
 from dpnotebook.session.jumps import ends_of_parts
+from dpnotebook.session.ordered import quantile_of_ordered
 from dpnotebook.sql.derived import DRAW, ROW
 
 if TYPE_CHECKING:
@@ -175,13 +176,20 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
     # Outwards: an end between two numbers of a grid, as counts with Laplace noise are on, would hold too rarely. What
     # does not exist for a draw may lie anywhere.
     nowhere = np.where(np.isinf(column.redrawn) & ~missed, np.inf, 0.0)
-    lower = np.quantile(drawn - nowhere, tail, axis=0, method="lower")
-    upper = np.quantile(drawn + nowhere, 1 - tail, axis=0, method="higher")
-    first, last = ends_of_parts(drawn, tail)
+    ordered = np.sort(np.ascontiguousarray(drawn.T))
+    if nowhere.any():
+        lower = np.quantile(drawn - nowhere, tail, axis=0, method="lower")
+        upper = np.quantile(drawn + nowhere, 1 - tail, axis=0, method="higher")
+    else:
+        lower, upper = (
+            quantile_of_ordered(ordered, tail, "lower"),
+            quantile_of_ordered(ordered, 1 - tail, "higher"),
+        )
+    first, last = ends_of_parts(ordered, tail)
     lower, upper = np.fmin(lower, first), np.fmax(upper, last)
     anything = ~np.isfinite(lower) | _divided_by_nothing(column.divisors, values, confidence, law)
     lower, upper = np.where(anything, values, lower), np.where(anything, values, upper)
-    low, high = (np.quantile(drawn, share, axis=0) for share in (FAR, 1 - FAR))
+    low, high = (quantile_of_ordered(ordered, share, "linear") for share in (FAR, 1 - FAR))
     std_error = np.clip(drawn, low, high).std(axis=0)
     # Ends that are too rare to be drawn lie as much farther out as those of the noise do.
     farther = max(kappa(confidence, law) / kappa(1 - 2 * tail, law), 1.0)

@@ -45,8 +45,9 @@ session.protect(patients, "patients", rows=20_000, domain={
 
 
 def pytest_collection_modifyitems(items):
+    here = {path for path in {item.path for item in items} if HERE in path.parents}
     for item in items:
-        if HERE in item.path.parents:
+        if item.path in here:
             item.add_marker(pytest.mark.browser)
 
 

@@ -1,5 +1,6 @@
 """What is distinct in DuckDB is distinct in an answer, and what is equal is equal: as keys, as levels and as units."""
 
+import contextlib
 import datetime
 from collections import Counter
 
@@ -91,18 +92,20 @@ REFUSED = {
 ELSEWHERE = {"LIST": "DOUBLE[]", "ARRAY": "DOUBLE[2]", "TYPE": None, "NULL": None}
 
 
-def known(kind):
-    try:
-        connection = duckdb.connect()
-        connection.execute(f"CREATE TABLE t (v {kind})")
-        connection.execute("CREATE TABLE made AS SELECT * FROM t")
-    except duckdb.Error:
-        return False
-    return True
+def known(kinds):
+    """Return those that this DuckDB has."""
+    found = {}
+    with duckdb.connect() as connection:
+        for kind, values in kinds.items():
+            with contextlib.suppress(duckdb.Error):
+                connection.execute(f"CREATE OR REPLACE TABLE t (v {kind})")
+                connection.execute("CREATE OR REPLACE TABLE made AS SELECT * FROM t")
+                found[kind] = values
+    return found
 
 
-ACCEPTED |= {kind: values for kind, values in NEWER.items() if known(kind)}
-REFUSED = {kind: values for kind, values in REFUSED.items() if known(kind)}
+ACCEPTED |= known(NEWER)
+REFUSED = known(REFUSED)
 
 
 def head(kind):

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from same_table import forms, in_duckdb, in_parquet, made
 
 import dpnotebook as dpn
-from dpnotebook.dialect.canonical import canonical
+from dpnotebook.dialect.canonical import canonical, with_parts
 from dpnotebook.domain import Domain
 from dpnotebook.engine import table
 from dpnotebook.engine.row_digest import FORMLESS, digest_of
@@ -101,8 +101,8 @@ def test_what_is_written_of_a_number_is_the_number():
     values = np.unique(np.concatenate([any_bits[~np.isnan(any_bits)], near, np.round(near), ends]))
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t (x DOUBLE)")
-    connection.register("f", pd.DataFrame({"x": values}))
-    connection.execute("INSERT INTO t SELECT x FROM f")
+    connection.register("frame", pd.DataFrame({"x": values}))
+    connection.execute("INSERT INTO t SELECT x FROM frame")
     rows = connection.execute(f"SELECT x, {canonical('x', 'DOUBLE')} FROM t").fetchall()
     texts = [text for _, text in rows]
     assert len(set(texts)) == len(rows) == len(values)
@@ -115,6 +115,12 @@ def test_what_is_written_of_a_number_is_the_number():
         assert (-found if text[0] == "-" else found) == value
         assert bool(rest) == (not float(value).is_integer())
     assert connection.execute(f"SELECT {canonical('(-0.0)::DOUBLE', 'DOUBLE')}").fetchall() == [("0",)]
+    connection.execute("INSERT INTO t VALUES (-0.0), (NULL)")
+    connection.execute("CREATE TABLE f AS SELECT CASE WHEN abs(x) < 1e38 THEN x END::FLOAT AS x FROM t")
+    for name, kind in (("t", "DOUBLE"), ("f", "FLOAT")):  # digests are made of the parts as columns
+        parted, written = canonical("x", kind, parts=True), canonical("x", kind)
+        query = f"SELECT count(*), count(*) FILTER (WHERE {parted} IS DISTINCT FROM {written}) FROM"
+        assert connection.execute(f"{query} {with_parts(name, ['x'])} AS r").fetchone() == (len(values) + 2, 0)
 
 
 def test_every_form_of_a_table_has_one_digest(tmp_path):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from dpnotebook.planner.information import FEW, Combinations, Information, generalised_inverse, screened, solve
+from dpnotebook.planner.information import FEW, Information, generalised_inverse
 from dpnotebook.planner.product_terms import unique_columns
+from dpnotebook.planner.solved import Combinations, screened, solve
 from dpnotebook.workload import Prefix
 
 
