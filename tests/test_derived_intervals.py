@@ -1,6 +1,7 @@
 """The interval of every number that is worked out from noisy answers: against formulas, exact laws and the truth."""
 
 import math
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -626,3 +627,25 @@ def test_a_function_that_fails_for_some_draws_does_not_lose_the_answer(session):
     except EngineError:
         pytest.skip("the noise of this run makes the answer itself fail")
     assert release.paid > 0
+
+
+EMPTY = {  # of statements in which a threshold hides every group: what columns there are otherwise
+    "SELECT g, SUM(x) / COUNT(*) AS a FROM few GROUP BY g": ["a"],
+    "SELECT g, COUNT(*) AS n, ROUND(AVG(x), 1) AS r FROM few GROUP BY g": ["n", "r"],
+    "SELECT g, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM few GROUP BY g": ["n", "share"],
+}
+
+
+@pytest.mark.parametrize("text", EMPTY)
+def test_an_answer_without_groups_has_the_columns_of_any_other_and_says_why(text):
+    """They vanished: whoever read `a_lower` found no such column."""
+    frame = pd.DataFrame({"g": [str(i) for i in range(60)], "x": np.arange(60) % 10})
+    expected = [part for name in EMPTY[text] for part in (name, f"{name}_std_error", f"{name}_lower", f"{name}_upper")]
+    for delta, noise in ((1e-6, None), (1e-6, "laplace")):
+        with closing(dpn.Session(dpn.Budget(5.0, delta=delta, noise=noise), ":memory:")) as session:
+            session.protect(frame, "few", domain={"x": range(10)})
+            release = session.sql(text, epsilon=0.1).run()
+            assert len(release.frame) == 0
+            assert release.frame.columns.tolist() == ["g", *expected]
+            assert any(note.startswith("every group is hidden: one needs about ") for note in release.notes)
+            assert release.samples(3).empty

@@ -96,6 +96,8 @@ class Derivation:
                     over = [divisors[i] for i in found.divided[column.place]]
                     one = intervals(Drawn(values, drawn[column.place], over), redrawn, row, confidence)
                     ends[column.name], notes = one, (*notes, *one.notes(column.name))
+        elif missing:  # whoever reads the answer finds the same columns, however many groups are shown
+            ends |= {column.name: Ends(*(np.zeros(0) for _ in PARTS)) for column in missing}
         known = [column for column in columns if column.complete or column.name in ends]
         return WorkedOut(_with_intervals(frame, ends), tuple(map(self._measure, known)), notes)
 

@@ -30,7 +30,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.expected import clipped, taken_told
+from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
@@ -486,9 +486,12 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
 
 
 def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]) -> Iterator[str]:
-    """Yield what noise hides in some groups, though its bounds are known."""
+    """Yield what noise hides in some groups, though its bounds are known; or that a threshold hides all of them."""
     for told, select, frame in zip(record.details["selects"], statement.selects, frames, strict=True):
-        for part, aggregate in zip(Measuring.from_json(told["measuring"]).parts, select.aggregates, strict=True):
+        measuring = Measuring.from_json(told["measuring"])
+        if not len(frame) and measuring.tau is not None:
+            yield f"every group is hidden: one needs about {groups_need(measuring):,} units to be shown (95%)"
+        for part, aggregate in zip(measuring.parts, select.aggregates, strict=True):
             groups = sum(bool(np.isnan(value).any()) for value in frame[aggregate.name])
             if part.found and groups:
                 where = f" in {groups:,} of {len(frame):,} groups, as they have" if select.keys else ", as there are"
