@@ -204,11 +204,11 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     taken = "hardly any has more"
     if lost.worst > LITTLE * norm:
         taken = _taken(lost, "group")
-    cut = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
+    said = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
     if layers is None:
-        return cut
+        return said
     return (
-        f"{cut}. What is longer than {float(layers.inner):,.4g} is measured apart, with more noise, and is shared out "
+        f"{said}. What is longer than {float(layers.inner):,.4g} is measured apart, with more noise, and is shared out "
         "as the rest is, as far as that noise hides where it is: errors are larger where that is elsewhere"
     )
 

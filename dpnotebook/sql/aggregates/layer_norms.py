@@ -89,10 +89,8 @@ def nearly_best_layers(
     single = errors_of_norms(found, noise, groups)
     places = _places(found, int(np.argmin(single)), whole)
     best = min(float(_errors(found, noise, groups, places, float(share)).min()) for share in SHARES)
-    own = tuple(np.array([np.argmin(np.abs(found.norms - float(norm)))]) for norm in (layers.inner, layers.outer))
-    if own[0][0] >= own[1][0]:
-        return False
-    error = float(_errors(found, noise, groups, own, float(layers.share)).min())
+    inner, outer = (np.array([np.argmin(np.abs(found.norms - float(norm)))]) for norm in (layers.inner, layers.outer))
+    error = float(_errors(found, noise, groups, (inner, outer), float(layers.share)).min())
     return error <= min(best, float(single.min())) + math.log(NEARLY)
 
 
