@@ -155,18 +155,24 @@ class Added(AggregateFunction):
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
-        """Return the errors of the noise, which depend on nothing else."""
-        std_error, width = self._errors(measuring, part, confidence)
+        """Return the errors of the noise, which depend on nothing else where there is one layer."""
+        std_error, width = self._errors(measuring, part, confidence, known)
         return Expectation(np.array([std_error]), width)
 
-    def _errors(self, measuring: Measuring, part: AggregateInput, confidence: float) -> tuple[float, float]:
+    def _errors(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None = None
+    ) -> tuple[float, float]:
         """Return the standard error of an answer, and the half-width of its interval."""
         if reads_mean(measuring, part):
             _, std_error = of_mean(measuring, part, self.summed)
             return std_error, kappa(confidence, measuring.noise) * std_error
         if (layers := layers_of(part.bounds)) is not None and len(part.blocks) > 1:
             noise = noise_of(measuring, part)
-            how = Combination(*part.layers) if part.layers else foretold(layers, *noise)
+            how = (
+                Combination(*part.layers)
+                if part.layers
+                else foretold(layers, noise[1], None if known is None else known.sizes)
+            )
             std_error = float(how.errors(None, *noise)[0])
             return std_error, kappa(confidence, measuring.noise) * std_error
         scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)

@@ -33,6 +33,7 @@ Floats = NDArray[np.float64]
 # where errors are foretold.
 APART = (0.02, 0.035, 0.06, 0.1, 0.17, 0.3, 0.5, 0.85)
 FORETOLD = 0.1
+LARGEST = 0.5  # of the squares of all groups, that of the largest where nothing is known: of 50 by Zipf's law .6 is
 
 
 class Layers(NamedTuple):
@@ -105,19 +106,22 @@ class Combination(NamedTuple):
         return np.asarray(np.sqrt((self.first * noise) ** 2 + (self.spread + moved) * beyond**2))
 
 
-def foretold(layers: Layers, noise: float, beyond: float) -> Combination:
+def foretold(layers: Layers, beyond: float, sizes: Floats | None = None) -> Combination:
     """Return how an answer is expected to follow from both layers, before they are measured.
 
     Parameters
     ----------
     layers
         What vectors are clipped to.
-    noise, beyond
-        Standard deviations of the noise on both layers.
+    beyond
+        Standard deviation of the noise on the second layer.
+    sizes
+        About how large groups are, shape (groups,), where that is known: the largest one's error is foretold.
     """
+    largest = LARGEST if sizes is None or sizes.size < 2 else float(sizes.max() ** 2 / (sizes @ sizes))
     apart = (FORETOLD * float(layers.length)) ** 2
     kept = apart / (apart + beyond**2) if apart else 0.0
-    return Combination(1.0 + float(layers.more) * (1.0 - kept), kept, kept, 0.0, (1.0 - kept) / float(layers.groups))
+    return Combination(1.0 + float(layers.more) * (1.0 - kept), kept, kept, 0.0, (1.0 - kept) * largest)
 
 
 def combined(layers: Layers, first: Floats, second: Floats, beyond: float) -> Combination:
