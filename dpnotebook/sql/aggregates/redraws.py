@@ -89,8 +89,11 @@ def _of_layers(measuring: Measuring, part: AggregateInput, numbers: Integers, no
     """
     how, (first, _) = Combination(*part.layers), numbers_of(measuring, part, numbers)
     _, beyond = numbers_of(measuring, part, noise)
-    alike = beyond @ (first / max(float(np.linalg.norm(first)), 1e-300))
-    return (math.sqrt(how.spread) - how.second) * beyond + how.along * np.multiply.outer(alike, first)
+    length = float(np.linalg.norm(first))
+    along = first / max(length, 1e-300)
+    alike = np.multiply.outer(beyond @ along, along)
+    farther = math.sqrt(how.spread + (how.along * length) ** 2)
+    return math.sqrt(how.spread) * (beyond - alike) + farther * alike - how.second * beyond
 
 
 def redrawn(measuring: Measuring, numbers: Integers, draws: int, salt: bytes) -> Integers:
