@@ -92,6 +92,14 @@ class Combination(NamedTuple):
     along: float = 0.0
     farthest: float = 0.0
 
+    def of_groups(self, groups: int) -> Combination:
+        """Return it of sums over so many groups, whose noise has so many times the variance: what moves all does not.
+
+        Of the group that is moved most it is a bound: both layers of all groups are no longer than the second.
+        """
+        farthest = min(self.farthest * groups, max(self.farthest, 1.0))
+        return self._replace(along=self.along / math.sqrt(groups), farthest=farthest)
+
     def errors(self, first: Floats | None, noise: float, beyond: float) -> Floats:
         """Return standard errors of groups; of the one that is moved most where their numbers are not given.
 
