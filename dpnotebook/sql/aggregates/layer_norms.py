@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.sql.aggregates.layers import Layers
+from dpnotebook.sql.aggregates.layers import LARGEST, Layers
 from dpnotebook.sql.aggregates.norms import NEARLY, NormCounts, errors_of_norms, norm_counts, taken_by, usual_errors
 from dpnotebook.sql.aggregates.taken import Taken
 
@@ -26,6 +27,7 @@ FEWEST_GROUPS = 5  # with fewer, where the second layer lies is no better known 
 GAIN = 0.97  # times the error of one norm, from which on two are worth it
 SHORTER, LONGER = 16.0, 32.0  # times the best single norm, at most, that two norms are from it
 APART = 1.2  # times the short norm, that the long one is at least
+MOST_OF_LARGEST = 2.0  # times the error of one norm, that of the largest group, which the second layer's noise moves
 STEPS = 2  # of the norms to choose from, every second
 SHARES = tuple(Fraction(percent, 100) for percent in (5, 10, 20, 35, 50))  # of the cost, for the second layer
 CHOSEN = 0.15  # more than most tables have, as the others lose less then
@@ -115,18 +117,21 @@ def _errors(
     second = (noise * (outer - inner)) ** 2 / share + 1e-300
     length = float(found.lengths @ found.likely)
 
-    def squared(lost: Floats) -> Floats:
+    def squared(lost: Floats, moved: float) -> Floats:
         short, long = lost[places[0]][:, None], lost[places[1]][None, :]
         between = np.maximum(short - long, 0.0)
         more = between / np.maximum(np.maximum(length - short, between), 1e-9)
         apart = (CHOSEN * between) ** 2 / groups
         shrunk = second / (apart + second)
-        # Three directions of all groups are not shrunk, or are what shrinking itself costs.
-        kept = second * (1.0 - shrunk) + 3.0 * shrunk * second / groups
+        kept = second * (1.0 - shrunk + moved * shrunk)
         return np.asarray(first * (1.0 + more * shrunk) ** 2 + kept + long**2 / groups)
 
-    errors = usual_errors(found, squared)
-    return np.asarray(np.where(outer >= APART * inner, errors, math.inf))
+    # Three directions of all groups are not shrunk, or are what shrinking itself costs; the largest moves with one.
+    errors, of_largest = (
+        usual_errors(found, partial(squared, moved=moved)) for moved in (3.0 / groups, max(LARGEST, 3.0 / groups))
+    )
+    most = float(errors_of_norms(found, noise, groups).min()) + math.log(MOST_OF_LARGEST)
+    return np.asarray(np.where((outer >= APART * inner) & (of_largest <= most), errors, math.inf))
 
 
 def _rounded(number: float) -> Fraction:
