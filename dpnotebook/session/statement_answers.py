@@ -283,9 +283,9 @@ def _measured(
         bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest, parts_of_unit(select))
         cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
     planned = measuring(select, share, accountant, delta, bounds)
-    exact = totals(select, planned.components, run, secret)
     # Its block may have another number now: what is measured before it depends on what was found.
     before = {} if counted is None or planned.counted is None else {planned.counted: counted}
+    exact = totals(select, planned.components, run, secret)
     drawn = noisy(planned, exact, draw, before)
     shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]

@@ -222,6 +222,8 @@ BY_VECTOR = [
     component("units", 0, 1, Fraction(1, 1000), 1000, None),
     component("count", 0, 8, Fraction(1, 1000), 8000, None),
     component("sum", -500, 500, Fraction(1, 8), 4000),
+    dataclasses.replace(component("count", 0, 8, Fraction(1, 1000), 6000, None), beyond=2000),
+    dataclasses.replace(component("sum", -500, 500, Fraction(1, 8), 3000), beyond=1000),
 ]
 
 

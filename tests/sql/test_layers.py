@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import Combination, Layers, combined, foretold, layers_of
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -182,16 +183,34 @@ def test_a_session_counts_and_adds_up_in_two_layers(session):
     found = measured(session)
     assert [len(part.blocks) for part in found.parts] == [2, 2]
     assert all(len(part.layers) == len(Combination._fields) for part in found.parts)
-    for block, component in zip(found.blocks, found.components, strict=True):  # each is paid for by its own length
-        assert float(block.scale) / component.largest > 0
-    parts = [sum(float(found.components[i].largest) ** 2 / float(found.blocks[i].scale) ** 2 for i in part.blocks)
-             for part in found.parts]  # fmt: skip
-    assert parts[0] == pytest.approx(parts[1], rel=1e-6)
+    accountant, record = session.ledger.accountant, session.ledger.get(1)
+    spent = sum(  # exact: what a unit with a vector as long as both layers together changes both by
+        accountant.rate(block.scale / component.largest)
+        for block, component in zip(found.blocks, found.components, strict=True)
+    )
+    found_for = sum(told["units"] for told in record.details["selects"][0]["profile"].values())
+    assert 0.99 * record.plan["units"] < spent + found_for <= record.plan["units"]
     exact = TABLE.groupby("city").agg(n=("x", "size"), s=("x", "sum"))
     frame = release.frame.set_index("city")
     for name in ("n", "s"):
         assert (abs(frame[name] - exact[name]) < 6 * frame[f"{name}_std_error"] + 0.15 * exact[name]).all()
     assert "measured apart" in str(release)
+
+
+def test_noise_of_both_layers_and_of_the_threshold_is_drawn_once(same_noise):
+    drawn = []
+    with closing(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never")) as session:
+        session.protect(TABLE, "visits", unit="who")
+
+        def watched(law, scale, size):
+            drawn.append(scale)
+            return draw_integers(law, scale, size)
+
+        session._statements.draw = watched
+        session.sql("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", epsilon=1.0).run()
+        found = measured(session)
+    assert found.counted == len(found.parts[0].blocks) == 2
+    assert [drawn.count(block.scale) for block in found.blocks] == [1, 1, 1]
 
 
 def test_redraws_are_spread_as_is_told(session):
