@@ -137,7 +137,7 @@ PLANTED = (
         ADDED,
         "return (builder.plain(first, cost - beyond), builder.plain(second, beyond)), first.step",
         "return (builder.plain(first, cost - beyond), builder.plain(second, cost)), first.step",
-        ("sql/test_layers.py::test_a_session_counts_and_adds_up_in_two_layers",),
+        ("sql/test_two_layers.py::test_a_session_counts_and_adds_up_in_two_layers",),
     ),
     Mutant(
         "the count of the threshold stands where it did before layers were found",
@@ -145,7 +145,7 @@ PLANTED = (
         "session/statement_answers.py",
         "{planned.counted: counted}",
         "{1: counted}",
-        ("sql/test_layers.py::test_noise_of_both_layers_and_of_the_threshold_is_drawn_once",),
+        ("sql/test_two_layers.py::test_noise_of_both_layers_and_of_the_threshold_is_drawn_once",),
     ),
     Mutant(
         "the histogram that bounds are found in has half the noise",

@@ -110,7 +110,8 @@ def test_two_layers_are_less_wrong_than_one_norm_and_intervals_hold():
         if not math.isnan(held):
             covered.append(held)
             assert 0.925 < held < 0.995, name
-            assert 0.7 < math.sqrt(told[2].mean() / told[3].mean()) < 1.25, name
+            # With many groups a part that is no noise can hide in it: then more is told than there is.
+            assert 0.6 < math.sqrt(told[2].mean() / told[3].mean()) < 1.25, name
     elsewhere = gains.pop("who has much is elsewhere")
     assert elsewhere < 1.4
     assert max(gains.values()) < 1.02, gains
