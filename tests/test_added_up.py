@@ -126,3 +126,22 @@ def test_what_does_not_add_up_is_refused(opened):
             query.run().sum()
     with pytest.raises(WorkloadError, match="add up the release as it was measured"):
         release.nonnegative().sum()
+
+
+def test_a_total_says_which_groups_it_is_of_and_that_each_lacks_what_is_cut_off(same_noise):
+    """Of units with many rows, by a key whose groups are shown where enough people are in them."""
+    random = np.random.default_rng(4)
+    rows = np.clip(np.round(random.lognormal(1.5, 1.2, 4_000)), 1, 200).astype(int)
+    unit = np.repeat(np.arange(4_000), rows)
+    frame = pd.DataFrame({"who": unit, "ward": random.choice(WARDS, unit.size, p=[0.5, 0.3, 0.15, 0.05])})
+    with closing(dpn.Session(dpn.Budget(3.0, 1e-6), ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", unit="who")
+        release = session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1.0).run()
+        assert any("from a group" in note for note in release.notes)
+        total = release.sum()
+        assert any("groups that are shown" in note for note in total.notes)
+        assert any("4 times what a group does" in note for note in total.notes)
+        assert not any("times what a group" in note for note in release.sum("ward").notes)
+        session.protect(frame, "stays", unit="who", domain={"ward": WARDS})
+        declared = session.sql("SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward", epsilon=1.0).run()
+        assert not any("groups that are shown" in note for note in declared.sum().notes)

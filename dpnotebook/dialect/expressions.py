@@ -51,7 +51,10 @@ CONDITIONS = (
     exp.Contains,
 )
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-TEXTS = (exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Concat, exp.DPipe, exp.Left, exp.Right, exp.Replace)
+TEXTS = (
+    *(exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Left, exp.Right),
+    *(exp.Concat, exp.DPipe, exp.Replace, exp.SplitPart),
+)
 INTEGERS = (
     exp.Count,
     exp.Length,

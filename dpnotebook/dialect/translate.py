@@ -61,6 +61,7 @@ ALIKE = (
     exp.Right,
     exp.RowNumber,
     exp.Sign,
+    exp.SplitPart,
     exp.StddevPop,
     exp.StddevSamp,
     exp.StrPosition,

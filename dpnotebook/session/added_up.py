@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ADD_UP = ("count", "sum")
+OF_A_GROUP = ("from a group", "out of a group")  # in notes, what bounds take
 CANNOT = "the rows of this release do not add up: ask for the total by a verb, or in SQL"
 
 
@@ -55,7 +56,7 @@ def added_up(release: Compared, by: Sequence[str]) -> ComparedAnswers:
     drawn = as_often_as_can_be(totals, draws_for(release.confidence, len(release.frame), 0) or FEWEST)
     if drawn is None:
         raise WorkloadError("these answers are too many to add up with intervals; their values alone are in .frame")
-    notes = list(release.notes)
+    notes = [*release.notes, *_of_groups(release, place)]
     for one in measures:
         found = _summed(release.frame[one.name].to_numpy(dtype=float)[None], place, groups)[0]
         ends = intervals(Drawn(found, drawn[one.name]), (), None, release.confidence)
@@ -79,6 +80,15 @@ def _adding(release: Compared) -> tuple[Measure | ShownColumn, ...]:
     if not apart or not found or overlapping:
         raise WorkloadError(CANNOT)
     return found
+
+
+def _of_groups(release: Compared, place: NDArray[np.intp]) -> Iterator[str]:
+    """Yield what totals of groups lack, in words: groups that are not shown, and what is taken from each that is."""
+    groups = int(np.bincount(place).max(initial=0))
+    if isinstance(release.question, Statement) and release.question.selects[0].selection == "threshold":
+        yield "the total of the groups that are shown: those hidden for having too few people are not in it"
+    if groups > 1 and any(words in note for note in release.notes for words in OF_A_GROUP):
+        yield f"up to {groups:,} groups are added up here: a total lacks up to {groups:,} times what a group does"
 
 
 def _groups(frame: pd.DataFrame, kept: list[str]) -> tuple[NDArray[np.intp], pd.DataFrame]:

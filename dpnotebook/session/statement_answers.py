@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
+from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 ROWS = "rows"  # in plans and records: how many rows of a unit count, where that was found
 MOST_REDRAWN = 5 * 10**7  # noisy numbers that are redrawn at once
 TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer groups, or fewer draws"
+
+ONE_NORM = "one_norm"  # in plans that promise an error: what is found may not be measured in two layers
 
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
@@ -108,6 +111,7 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
             "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
             "profiles": list(plan.profiles),
         }
+        | ({ONE_NORM: True} if plan.profiles and plan.accuracy.epsilon is None else {})
         | _cuts_to_json(plan.cuts)
         | ({"clipping": told} if any(told) else {})
     )
@@ -208,7 +212,8 @@ def measure_statement(
         rows = keep(query, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
         with rows as name:
             read = replace(select, kept=name or "", grouped=columns if name else ())
-            answer, about = _measured(read, units, delta, accountant, execute, law, secret, hide, *known, cuts)
+            how = _How(hide, draw is None, ONE_NORM not in charge.plan)
+            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts)
         if counted is not None:
             about[ROWS] = counted
         if "clipping" in charge.plan:
@@ -219,6 +224,14 @@ def measure_statement(
     return numbers, {"selects": told} | digests
 
 
+class _How(NamedTuple):
+    """How a private aggregation is measured: whether groups are hidden, noise is drawn, and layers may be two."""
+
+    hide: bool
+    noisy: bool
+    layered: bool
+
+
 def _measured(
     select: PrivateSelect,
     units: int,
@@ -227,7 +240,7 @@ def _measured(
     execute: Execute,
     draw: Draw,
     secret: str,
-    hide: bool,
+    how: _How,
     clips: Mapping[int, Bounds | None],
     values: Mapping[int, Bounds | None],
     cuts: Mapping[int, Taken],
@@ -243,7 +256,7 @@ def _measured(
         counting, rows_found = measured_rows(select, share, accountant, run, draw)
         select = select.with_rows(counting.most)
     unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
-    counted: dict[int, Integers] = {}
+    counted: Integers | None = None
     profile: dict[str, Any] = {}
     beside: dict[str, Any] = {}
     cut = {i: taken for i, taken in cuts.items() if i in clips}
@@ -251,10 +264,10 @@ def _measured(
         bounds = dict(clips)
     elif select.contribution.kind == "l2":
         known = measuring(select, share, accountant, delta, clips)
-        groups, even, counted = _groups(select, known, run, secret, draw, hide)
+        groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
         told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
         norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
-        chosen = clips_of(select, norms, share, accountant)
+        chosen = clips_of(select, norms, share, accountant, layered=how.layered)
         bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
         beside = _told_of_clips(chosen)
         cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
@@ -262,7 +275,7 @@ def _measured(
         ranges: Mapping[int, Clip] = {}
         if any(has_range(select, i) for i in unbounded):
             known = measuring(select, share, accountant, delta, clips)
-            groups, _, counted = _groups(select, known, run, secret, draw, hide)
+            groups, _, counted = _groups(select, known, run, secret, draw, how.hide)
             ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw)
         rest = [i for i in unbounded if i not in ranges]
         found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
@@ -270,10 +283,13 @@ def _measured(
         bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest, parts_of_unit(select))
         cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
     planned = measuring(select, share, accountant, delta, bounds)
+    # Its block may have another number now: what is measured before it depends on what was found.
+    before = {} if counted is None or planned.counted is None else {planned.counted: counted}
     exact = totals(select, planned.components, run, secret)
-    drawn = noisy(planned, exact, draw, counted)
-    shown = released(_showing(planned, hide), exact, drawn) & possible_groups(select, exact.keys)
+    drawn = noisy(planned, exact, draw, before)
+    shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+    planned = with_combinations(planned, drawn[shown], how.noisy)
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
     if profile or rows_found:
         about |= {"profile": profile | rows_found, "lost": {}} | beside
@@ -316,7 +332,7 @@ def _sharpened(
     kept = {part: told for part, told in before.items() if part.startswith(("cut", "lost", "moved", "kept", ROWS))}
     return numbers, kept | {
         "keys": before["keys"],
-        "measuring": with_scales(measured, scales).to_json(),
+        "measuring": with_combinations(with_scales(measured, scales), numbers, draw is None).to_json(),
         "combined": {"of": [record.number, charge.number], "weights": each},
     }
 
@@ -328,14 +344,14 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 def _groups(
     select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[int, float, dict[int, Integers]]:
-    """Return how many groups will be shown, and the noisy numbers of units, by their block, that this follows from.
+) -> tuple[int, float, Integers | None]:
+    """Return how many groups will be shown, and the noisy numbers of units that this follows from.
 
     Between them stands how many groups of equal size would have as much noise on their means, on average.
     """
     if planned.counted is None:
         groups = len(totals(select, (), run, secret).keys)
-        return groups, groups, {}
+        return groups, groups, None
     block = planned.blocks[planned.counted]
     units = planned.component(block.columns[0])
     counting = replace(planned, components=(units,), parts=(), counted=0, blocks=(replace(block, columns=(0,)),))
@@ -343,7 +359,7 @@ def _groups(
     drawn = noisy(counting, exact, draw)
     sizes = np.maximum(drawn[released(_showing(counting, hide), exact, drawn), 0] / planned.one, 1.0)
     even = float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
-    return max(sizes.size, 1), even, {planned.counted: drawn}
+    return max(sizes.size, 1), even, drawn
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -71,6 +71,9 @@ class Component:
         Of pairs: the other column; None where single values count.
     together
         Under "l2": the number of the vector that this is a part of; None where it is one by itself.
+    beyond
+        Under "l2": the norm in steps from which on it is added up, up to `largest` steps more: what is below is in
+        another component.
     """
 
     statistic: str
@@ -82,6 +85,7 @@ class Component:
     edges: tuple[float, ...] = ()
     other: Partner | None = None
     together: int | None = None
+    beyond: int = 0
 
     @property
     def inputs(self) -> tuple[int, ...]:

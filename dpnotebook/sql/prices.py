@@ -146,7 +146,7 @@ def price(
         }
         if usable:
             costs = shares(select, share, accountant, {**usable, **certain})
-        found = clips(select, usable, costs, accountant) | certain
+        found = clips(select, usable, costs, accountant, layered=renew) | certain
         known_bounds = {i: clip.bounds for i, clip in found.items()}
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         check_scales(select, costs, accountant, delta)

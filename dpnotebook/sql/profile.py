@@ -38,6 +38,8 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
+from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.taken import Taken
@@ -419,7 +421,9 @@ def recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def clips(select: PrivateSelect, known: Mapping[int, Norms], shares: Shares, accountant: Accountant) -> dict[int, Clip]:
+def clips(
+    select: PrivateSelect, known: Mapping[int, Norms], shares: Shares, accountant: Accountant, *, layered: bool = True
+) -> dict[int, Clip]:
     """Return to what the vectors of aggregates are clipped whose norms were measured.
 
     Parameters
@@ -432,8 +436,10 @@ def clips(select: PrivateSelect, known: Mapping[int, Norms], shares: Shares, acc
         What each aggregate may cost, which decides about its noise.
     accountant
         The law of the noise.
+    layered
+        Whether counts and sums may be measured in two layers; not where an error is promised.
     """
-    return {i: _clip(select, i, norms, cost_of(select, shares, i), accountant) for i, norms in known.items()}
+    return {i: _clip(select, i, norms, cost_of(select, shares, i), accountant, layered) for i, norms in known.items()}
 
 
 def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int) -> bool:
@@ -461,8 +467,10 @@ def still_suits(
         return choices is None or choices.nearly_best(float(bounds[-1]), noise)
     told = _to_choose_by(select, index, norms, noise)
     most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
-    if told is None or (most is not None and bounds[-1] >= most * NEARLY):
+    if told is None or (most is not None and bounds[1] >= most * NEARLY):
         return True
+    if (layers := layers_of(bounds)) is not None:
+        return nearly_best_layers(layers, *told)
     return nearly_best(float(bounds[-1]), *told)
 
 
@@ -482,7 +490,7 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
     return Fraction(math.isqrt(10**8 * math.prod(len(known) for known in levels if known is not None)) + 1, 10**4)
 
 
-def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant) -> Clip:
+def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant, layered: bool) -> Clip:
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
     noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
@@ -502,6 +510,8 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     norm, lost = found
     if function.centres:  # as earlier versions recorded them: all rows should count, as far as noise lets them
         return Clip((*(values or ()), max(norm, Fraction(1))), cut=norms.cut)
+    if layered and told is not None and (two := layers_to_clip_at(*told)) is not None:
+        return Clip(two[0].bounds, two[1], norms.cut)
     if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
         norm, lost = at_most, Taken(0.0, 0.0)
     return Clip((Fraction(0), norm), lost, norms.cut)

@@ -130,6 +130,9 @@ EXPRESSIONS = [
     'LENGTH("note")',
     'CONCAT("ward", \'-\', "note")',
     "REPLACE(\"note\", 'a', 'b')",
+    "SPLIT_PART(\"ward\", 'o', 2)",
+    "SPLIT_PART(\"note\", ' ', 1)",
+    "SPLIT_PART(CONCAT(\"ward\", 'oooo', \"note\"), 'oo', 3)",
     'LEFT("ward", 2)',
     "STRPOS(\"ward\", 'o')",
     "\"ward\" LIKE '%o%'",
@@ -219,6 +222,8 @@ BY_VECTOR = [
     component("units", 0, 1, Fraction(1, 1000), 1000, None),
     component("count", 0, 8, Fraction(1, 1000), 8000, None),
     component("sum", -500, 500, Fraction(1, 8), 4000),
+    dataclasses.replace(component("count", 0, 8, Fraction(1, 1000), 6000, None), beyond=2000),
+    dataclasses.replace(component("sum", -500, 500, Fraction(1, 8), 3000), beyond=1000),
 ]
 
 

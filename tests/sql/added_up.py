@@ -40,6 +40,10 @@ def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(
             component("count", 0, 3, Fraction(1, 2**20), 3 * 2**20, column),
             component("sum", 0, high, step, math.floor(high / step), column),
             component("groups", 0, Fraction(5, 4), Fraction(1, 2**20), 5 * 2**18, None),
+            replace(component("count", 0, 5, Fraction(1, 2**20), 3 * 2**20, None), beyond=2 * 2**20),
+            replace(
+                component("sum", 0, 2 * high, step, math.floor(high / step), column), beyond=math.ceil(high / step)
+            ),
             *together(low, high, column),
         ]
     rows = 1 if contribution.kind == "rows" else ROWS_SAMPLED
@@ -353,6 +357,9 @@ def of_vector(groups, components):
         squared = sum(value * value for part in parts for value in part.values())
         most = c.largest if c.together is not None else c.high / c.step
         factor = 1.0 if squared <= most**2 else float(most) / math.sqrt(squared)
+        if c.beyond:  # what is longer than that, up to so much more, and a little less
+            length = math.sqrt(squared)
+            factor = (1 - 2.0**-40) * min(max(length - c.beyond, 0.0), c.largest) / max(length, 1e-300)
         for group, value in vector.items():
             result[group].append(math.trunc(float(value) * factor * (1 + 1e-15)))
     return result

@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 
 import dpnotebook as dpn
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.privacy.randomness import random_bytes
 from dpnotebook.session.statement_answers import reveal_statement
 from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.sharpening import sharpened
 
@@ -148,11 +150,25 @@ class Study:
         known = exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in self.earlier.scales], axis=1)
         return sharpened(self.earlier, known, exact, self.scales, None, random_bytes)
 
+    def estimates(self, place, runs):
+        """Return the answers of one private aggregation with new noise, as often below each other."""
+        one, numbers = self.measured[place], self.noisy(place, runs)
+        if not any(part.layers for part in one.parts):
+            return estimate(one, numbers, 0.95)
+        found = [  # how two layers are put together depends on the noise
+            estimate(with_combinations(one, each), each, 0.95) for each in np.split(numbers, runs)
+        ]
+        parts = ("value", "std_error", "lower", "upper")
+        return [
+            Estimates(*(np.concatenate([getattr(e, p) for e in each]) for p in parts))
+            for each in zip(*found, strict=True)
+        ]
+
     def measures(self, runs):
         """Yield what is measured: its name, what the card says, root mean square errors of groups, and coverage."""
         for place, select in enumerate(self.statement.selects):
             one = self.measured[place]
-            truths, drawn = (estimate(one, numbers, 0.95) for numbers in (self.exact[place], self.noisy(place, runs)))
+            truths, drawn = estimate(one, self.exact[place], 0.95), self.estimates(place, runs)
             for aggregate, part, truth, found in zip(select.aggregates, one.parts, truths, drawn, strict=True):
                 value, lower, upper = (getattr(found, name).reshape(runs, -1) for name in ("value", "lower", "upper"))
                 exact = truth.value
@@ -192,7 +208,12 @@ class Study:
 
     def released(self):
         """Return what is shown with new noise."""
-        record = replace(self.record, answers=tuple(map(self.noisy, range(len(self.exact)))))
+        answers = tuple(map(self.noisy, range(len(self.exact))))
+        told = [
+            one | {"measuring": with_combinations(measured, numbers).to_json()}
+            for one, measured, numbers in zip(self.record.details["selects"], self.measured, answers, strict=True)
+        ]
+        record = replace(self.record, answers=answers, details=dict(self.record.details) | {"selects": told})
         return self.session._statements.reveal(record, self.query, 0)
 
     def again(self, runs):

@@ -1,6 +1,7 @@
 """Removing one unit, with the same secret, changes all numbers together by no more than the noise is meant for."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -110,6 +111,7 @@ def test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for(contribution):
         if contribution.kind == "l2":
             components = [component("sum", 0, 300, 1, 300), component("units", 0, 1, Fraction(1, 64), 64, None)]
             components.append(component("groups", 0, 2, Fraction(1, 500), 1000, None))
+            components.append(replace(component("sum", 0, 900, 1, 600), beyond=300))
     both = [totals(chosen, components, connect(table(some)), SECRET) for some in (rows, rows[120:])]
     changed = np.abs(difference(*both)).astype(object)
     for place, each in enumerate(components):
@@ -277,6 +279,34 @@ def test_norms_are_those_of_whole_vectors():
     assert of_averages.tolist() == np.bincount(wanted, minlength=of_averages.size).tolist()
     wanted = [reference_bin(norm**0.5, norm_edges()) for norm in (2.0, 2.0, 1.0, 1.0)]
     assert of_groups.tolist() == np.bincount(wanted, minlength=of_groups.size).tolist()
+
+
+@pytest.mark.parametrize("step", [Fraction(1), Fraction(1, 2**20), Fraction(1, 2**26)])
+def test_what_is_beyond_a_norm_is_no_longer_than_is_paid_for(step):
+    """Whatever a unit has, whose norm is just below, between or far above both: and between, all of it but rounding."""
+    random = np.random.default_rng(6)
+    inner, outer = math.ceil(40 / step), math.floor(100 / step)
+    second = replace(component("sum", 0, 100, step, outer - inner), beyond=inner)
+    for size, groups, each in (
+        (1, 1, 40),
+        (1, 1, 41),
+        (9, 4, 17),
+        (25, 25, 20),
+        (16, 16, 25),
+        (400, 90, 7),
+        (3, 3, 1e9),
+    ):
+        entries = random.normal(each, 0.01 * each, size) * random.choice([-1, 1], size)
+        rows = [("out", f"{i % groups}", float(x)) for i, x in enumerate(entries)] + [
+            ("a", "0", 55.0),
+            ("b", "1", 70.0),
+        ]
+        both = [totals(select(kind="l2"), [second], connect(table(some)), SECRET) for some in (rows, rows[size:])]
+        found = (difference(*both).astype(object) ** 2).sum()
+        norm = math.sqrt(sum(float(np.sum(entries[np.arange(size) % groups == g])) ** 2 for g in range(groups)))
+        between = max(min(norm / float(step), outer) - inner, 0.0)
+        assert found <= second.norm(Contribution("l2"), 2)
+        assert math.sqrt(found) == pytest.approx(between, abs=math.sqrt(groups) + 2.0**-17 * outer)
 
 
 @pytest.mark.parametrize("kind", ["l2", "rows"])

@@ -60,7 +60,8 @@ OF_ONE = """
     CASE {a} WHEN 'abc' THEN 1 END; {a} IN (1, 2); {a} IN ('abc', '5'); {a} = 5; {a} = 'abc'; {a} > 0.5;
     {a} BETWEEN 1 AND 2; {a} BETWEEN '2020-01-01' AND '2021-01-01'; {a} >= DATE '2020-01-01';
     {a} < TIMESTAMP '2020-01-01 10:00:00'; NULLIF({a}, 5); NULLIF({a}, 'abc'); COALESCE({a}, 0); COALESCE({a}, 'abc');
-    IF({a} IS NULL, 0, 1); REPLACE({a}, 'a', 'b'); {a} % 7; {a} / 0; {a} % 0; POWER({a}, 2); POWER({a}, -1);
+    IF({a} IS NULL, 0, 1); REPLACE({a}, 'a', 'b'); SPLIT_PART({a}, '-', 2); {a} % 7; {a} / 0; {a} % 0;
+    POWER({a}, 2); POWER({a}, -1);
     POWER({a}, 0.5); STARTS_WITH({a}, 'a'); CONTAINS({a}, 'b'); STRPOS({a}, 'b'); {a} IS DISTINCT FROM 5;
     CASE WHEN x = 77 THEN {a} ELSE 'abc' END; CASE WHEN x = 77 THEN {a} ELSE 0.5 END; {a} > 99999999999999999999999;
     CASE WHEN x = 77 THEN {a} = 'abc' END; CASE WHEN x = 77 THEN {a} > TIMESTAMP '2020-01-01 10:00:00' END
@@ -149,6 +150,7 @@ def test_the_plain_expressions_do_fail_on_these_rows():
             ROUND(f, 1); ROUND(x, -1); FLOOR(f); CEIL(dc); TRUNC(f); LN(x); LOG10(x); LOG2(x); LOG(3, x); SQRT(x);
             EXP(f); POWER(x, 2); POWER(f, 3); POWER(x, 0.5); LOWER(n); UPPER(n); TRIM(n); SUBSTR(n, 2, 1); LENGTH(n);
             LEFT(n, 1); RIGHT(n, 2); n LIKE 'a%'; n ILIKE 'A%'; n NOT LIKE '5'; REPLACE(n, 'b', 'zz');
+            SPLIT_PART(n, 'b', 1); SPLIT_PART(n, 'b', 2);
             STARTS_WITH(n, 'a'); STRPOS(n, 'c'); CONTAINS(n, ' ');
             n || 'q'; CONCAT(n, x); x IN (1, 2); n IN ('abc', 'q'); x NOT IN (1, 5);
             x = 7; n = 'abc'; x > 0.5; x BETWEEN 2 AND 50; d >= DATE '2000-01-01'; ts < TIMESTAMP '2020-01-01 12:00:00';

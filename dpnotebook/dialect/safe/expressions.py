@@ -99,7 +99,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     **dict.fromkeys((exp.NullSafeEQ, exp.NullSafeNEQ, exp.In, exp.Between), compared),
     **dict.fromkeys((exp.Case, exp.If), case),
     **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif), choice),
-    **dict.fromkeys((exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring), texts("this")),
+    **dict.fromkeys((exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.SplitPart), texts("this")),
     **dict.fromkeys((exp.Left, exp.Right), texts("this")),
     **dict.fromkeys((exp.DPipe, exp.StartsWith, exp.EndsWith, exp.Contains), texts("this", "expression")),
     **dict.fromkeys((exp.Like, exp.ILike), texts("this")),

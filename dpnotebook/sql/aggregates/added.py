@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpnotebook.dialect.attributes import number
@@ -27,6 +28,7 @@ from dpnotebook.sql.aggregates.function import (
     Statistic,
     input_of,
 )
+from dpnotebook.sql.aggregates.layers import Combination, foretold, layers_of, noise_of, numbers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
 from dpnotebook.sql.aggregates.taken import Taken
@@ -35,6 +37,8 @@ from dpnotebook.sql.parse.calls import EACH_ONCE, Call, Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
 from dpnotebook.sql.select import Aggregate, Contribution
+
+Floats = NDArray[np.float64]
 
 ROUGH = 3.0  # standard error from which on counts of vectors that are scaled down are shown as whole numbers
 
@@ -137,23 +141,39 @@ class Added(AggregateFunction):
             lines, _ = of_mean(measuring, part, self.summed)
             value = np.concatenate([noisy[:, measuring.place(i)] for i in part.blocks], axis=1) @ lines
         else:
-            value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
+            value = _numbers(measuring, part, noisy)
         std_error, width = self._errors(measuring, part, confidence)
-        if part.points and std_error > ROUGH:
-            value = np.rint(value)
-        return Estimates(value, np.full(value.size, std_error), value - width, value + width)
+        std_errors, widths = (np.full(value.size, one) for one in (std_error, width))
+        if part.layers:
+            first = numbers_of(measuring, part, noisy)[0]
+            std_errors = Combination(*part.layers).errors(first, *noise_of(measuring, part))
+            widths = kappa(confidence, measuring.noise) * std_errors
+        if part.points:
+            value = np.where(std_errors > ROUGH, np.rint(value), value)
+        return Estimates(value, std_errors, value - widths, value + widths)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
-        """Return the errors of the noise, which depend on nothing else."""
-        std_error, width = self._errors(measuring, part, confidence)
+        """Return the errors of the noise, which depend on nothing else where there is one layer."""
+        std_error, width = self._errors(measuring, part, confidence, known)
         return Expectation(np.array([std_error]), width)
 
-    def _errors(self, measuring: Measuring, part: AggregateInput, confidence: float) -> tuple[float, float]:
+    def _errors(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None = None
+    ) -> tuple[float, float]:
         """Return the standard error of an answer, and the half-width of its interval."""
         if reads_mean(measuring, part):
             _, std_error = of_mean(measuring, part, self.summed)
+            return std_error, kappa(confidence, measuring.noise) * std_error
+        if (layers := layers_of(part.bounds)) is not None and len(part.blocks) > 1:
+            noise = noise_of(measuring, part)
+            how = (
+                Combination(*part.layers)
+                if part.layers
+                else foretold(layers, noise[1], None if known is None else known.sizes)
+            )
+            std_error = float(how.errors(None, *noise)[0])
             return std_error, kappa(confidence, measuring.noise) * std_error
         scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)
         width = measuring.law.half_width(scale, confidence) * step
@@ -192,9 +212,8 @@ class CountUnits(Added):
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Count units."""
         if builder.contribution.kind == "l2":
-            component = _vector("groups", aggregate, bounds[1], builder, cost)
-            blocks = (builder.plain(component, cost),)
-            return replace(input_of(aggregate, bounds), blocks=blocks, step=component.step, points=True)
+            blocks, step = _vector("groups", aggregate, bounds, builder, cost)
+            return replace(input_of(aggregate, bounds), blocks=blocks, step=step, points=True)
         return replace(input_of(aggregate, bounds), blocks=(builder.units(cost),), step=Fraction(1, builder.one))
 
 
@@ -212,7 +231,7 @@ class Count(Added):
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
         """Return the counts."""
-        return KnownGroups.of(noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step))
+        return KnownGroups.of(_numbers(measuring, part, noisy))
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""
@@ -265,16 +284,16 @@ class Count(Added):
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add up the numbers of rows."""
+        if builder.contribution.kind == "l2":
+            blocks, step = _vector("count", aggregate, bounds, builder, cost)
+            return replace(input_of(aggregate, bounds), blocks=blocks, step=step, points=True)
         low, high = bounds
         if builder.contribution.kind == "rows":
             component = Component("count", aggregate.input, Fraction(0), Fraction(1), Fraction(1), 1)
-        elif builder.contribution.kind == "l2":
-            component = _vector("count", aggregate, high, builder, cost)
         else:  # a count is never negative, so that its lower bound never makes it one
             step = max(Fraction(1), builder.step(abs(high), WHOLE, cost))
             component = Component("count", aggregate.input, low, high, step, max(1, math.floor(abs(high) / step)))
-        blocks, vector = (builder.plain(component, cost),), builder.contribution.kind == "l2"
-        return replace(input_of(aggregate, bounds), blocks=blocks, step=component.step, points=vector)
+        return replace(input_of(aggregate, bounds), blocks=(builder.plain(component, cost),), step=component.step)
 
     def clips(self, part: AggregateInput) -> bool:
         """Return whether rows are meant to count, and not only that a unit has some."""
@@ -314,14 +333,14 @@ class Sum(Added):
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add up the sums of units; whole numbers in whole steps."""
-        low, high = bounds
         if builder.contribution.kind == "l2":
-            component = _vector("sum", aggregate, high, builder, cost)
-        else:
-            most = max(abs(low), abs(high))
-            whole = aggregate.integer and low.denominator == high.denominator == 1
-            step = max(Fraction(1), builder.step(most, WHOLE, cost)) if whole else builder.step(most, FINE, cost)
-            component = Component("sum", aggregate.input, low, high, step, max(1, math.floor(most / step)))
+            blocks, step = _vector("sum", aggregate, bounds, builder, cost)
+            return replace(input_of(aggregate, bounds), blocks=blocks, step=step)
+        low, high = bounds
+        most = max(abs(low), abs(high))
+        whole = aggregate.integer and low.denominator == high.denominator == 1
+        step = max(Fraction(1), builder.step(most, WHOLE, cost)) if whole else builder.step(most, FINE, cost)
+        component = Component("sum", aggregate.input, low, high, step, max(1, math.floor(most / step)))
         return replace(input_of(aggregate, bounds), blocks=(builder.plain(component, cost),), step=component.step)
 
     def clips(self, part: AggregateInput) -> bool:
@@ -329,8 +348,34 @@ class Sum(Added):
         return True
 
 
-def _vector(statistic: str, aggregate: Aggregate, norm: Fraction, builder: Builder, cost: int) -> Component:
+def _vector(
+    statistic: str, aggregate: Aggregate, bounds: Bounds, builder: Builder, cost: int
+) -> tuple[tuple[int, ...], Fraction]:
+    """Measure vectors over all groups that are clipped to a norm, in one or two layers; return the blocks, and a step.
+
+    Where there are two, the first of them is of the short norm, and the step is its.
+    """
+    if (layers := layers_of(bounds)) is None:
+        component = _clipped(statistic, aggregate, bounds[1], builder, cost)
+        return (builder.plain(component, cost),), component.step
+    beyond = int(cost * layers.share)
+    first = _clipped(statistic, aggregate, layers.inner, builder, cost - beyond)
+    second = _clipped(statistic, aggregate, layers.outer - layers.inner, builder, beyond)
+    second = replace(second, beyond=max(1, math.ceil(layers.inner / second.step)))
+    return (builder.plain(first, cost - beyond), builder.plain(second, beyond)), first.step
+
+
+def _clipped(statistic: str, aggregate: Aggregate, norm: Fraction, builder: Builder, cost: int) -> Component:
     """Return the component of vectors over all groups that are clipped to a norm."""
     most = max(norm, Fraction(0))
     step = builder.step(most, WHOLE, cost)
     return Component(statistic, aggregate.input, Fraction(0), norm, step, max(1, math.floor(most / step)))
+
+
+def _numbers(measuring: Measuring, part: AggregateInput, noisy: Integers) -> Floats:
+    """Return noisy counts or sums, both layers of them where there are two."""
+    if part.layers:
+        how = Combination(*part.layers)
+        first, second = numbers_of(measuring, part, noisy)
+        return how.first * first + how.second * second
+    return np.asarray(noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step))

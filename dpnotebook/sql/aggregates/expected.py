@@ -13,6 +13,7 @@ import numpy as np
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
+from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
@@ -198,10 +199,18 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
             moved, answer = function.taken(lost)
             less += f"; {_moving(moved, answer)}"
         return f"{_trimmed(part, cut)}; {less}" if cut.known else less
+    layers = layers_of(part.bounds)
+    norm = norm if layers is None else float(layers.outer)
     taken = "hardly any has more"
     if lost.worst > LITTLE * norm:
         taken = _taken(lost, "group")
-    return f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
+    said = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
+    if layers is None:
+        return said
+    return (
+        f"{said}. What is longer than {float(layers.inner):,.4g} is measured apart, with more noise, and is shared out "
+        "as the rest is, as far as that noise hides where it is: errors are larger where that is elsewhere"
+    )
 
 
 def _taken(taken: Taken, whole: str) -> str:

@@ -73,6 +73,9 @@ class AggregateInput:
     points
         Of quantiles: whether a bin holds only the whole number at its lower edge; of counts whose vectors are clipped:
         whether they are shown as whole numbers, where noise is larger than that.
+    layers
+        Of counts and sums in two layers: how answers follow from both; see `layers.Combination`. Nothing before they
+        are measured.
     """
 
     kind: str
@@ -90,6 +93,7 @@ class AggregateInput:
     found: bool = True
     usual: tuple[Fraction, ...] | None = field(default=None, compare=False)
     inside: bool = field(default=False, compare=False)
+    layers: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,7 @@ class Measuring:
                     "points": part.points,
                     "found": part.found,
                 }
+                | ({"layers": list(part.layers)} if part.layers else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -232,6 +237,7 @@ class Measuring:
                     tuple(entry["edges"]),
                     entry["points"],
                     found=entry.get("found", True),
+                    layers=tuple(entry.get("layers", ())),
                 )
                 for entry in value["parts"]
             ),
@@ -257,6 +263,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
         values["other"] = [component.other.input, str(component.other.low), str(component.other.high)]
     if component.together is not None:
         values["together"] = component.together
+    if component.beyond:
+        values["beyond"] = component.beyond
     return values
 
 
@@ -272,6 +280,7 @@ def _component_from_json(entry: Mapping[str, Any]) -> Component:
         tuple(entry["edges"]),
         None if column is None else Partner(column, *map(Fraction, bounds)),
         entry.get("together"),
+        entry.get("beyond", 0),
     )
 
 

@@ -14,6 +14,7 @@ of the largest units is paid for by the noise on every group.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -73,14 +74,18 @@ def norm_to_clip_at(
     """
     if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return None
-    best = int(np.argmin(_errors(found, noise, groups)))
-    passed = found.excess[best] / math.sqrt(groups)
+    best = int(np.argmin(errors_of_norms(found, noise, groups)))
+    return Fraction(float(f"{found.norms[best]:.4g}")), taken_by(found, best, groups)
+
+
+def taken_by(found: NormCounts, place: int, groups: int) -> Taken:
+    """Return what clipping to one of the norms takes away, root mean square over groups, about and at most."""
+    passed = found.excess[place] / math.sqrt(groups)
     about, most = (max(float(passed @ units), 0.0) for units in (found.average, found.heavy))
     about = min(about, most) + (float(passed @ found.apart.units) if found.apart.likely > EVEN else 0.0)
     apart = most + found.apart.at_most(passed)
     most = max(about, most)
-    taken = Taken(about, most, apart=apart, looked=found.farthest) if apart > most else Taken(about, most)
-    return Fraction(float(f"{found.norms[best]:.4g}")), taken
+    return Taken(about, most, apart=apart, looked=found.farthest) if apart > most else Taken(about, most)
 
 
 def nearly_best(
@@ -101,16 +106,28 @@ def nearly_best(
     """
     if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return True
-    errors = _errors(found, noise, groups)
+    errors = errors_of_norms(found, noise, groups)
     return float(np.interp(norm, found.norms, errors)) <= float(errors.min()) + math.log(NEARLY)
 
 
-def _errors(found: NormCounts, noise: float, groups: int) -> Floats:
+def errors_of_norms(found: NormCounts, noise: float, groups: int) -> Floats:
     """Return the logarithm of the error of each norm, expected over whether some units lie apart."""
     every = (noise * found.norms) ** 2
+    return usual_errors(found, lambda lost: (lost / math.sqrt(groups)) ** 2 + every)
+
+
+def usual_errors(found: NormCounts, squared: Callable[[Floats], Floats]) -> Floats:
+    """Return the logarithms of errors, expected over whether some units lie apart.
+
+    Parameters
+    ----------
+    found
+        How many units have which norm.
+    squared
+        Gives squared errors where clipping to each norm takes so much away, over all groups.
+    """
     usual, apart = (
-        (np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)) ** 2 + every
-        for units in (found.likely, found.likely + found.apart.units)
+        squared(np.maximum(found.excess @ units, 0.0)) for units in (found.likely, found.likely + found.apart.units)
     )
     return expected_errors(usual, apart, found.apart.likely)
 

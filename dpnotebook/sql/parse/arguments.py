@@ -70,6 +70,14 @@ def _characters(node: exp.Expr, text: Text) -> None:
         raise text.error(f"{called} takes a number of characters that is written out: {called}(column, 2)", node)
 
 
+def _split(node: exp.Expr, text: Text) -> None:
+    between, part = node.args.get("delimiter"), node.args.get("part_index")
+    if not isinstance(between, exp.Literal) or not between.is_string or not between.name:
+        raise text.error("SPLIT_PART takes what parts are between as a text: SPLIT_PART(column, '@', 2)", node)
+    if not 1 <= (whole_number(part) or 0) <= MAX_CHARACTERS:
+        raise text.error("SPLIT_PART counts parts from 1 on, written out: SPLIT_PART(column, '@', 2)", part or node)
+
+
 def _decimals(node: exp.Expr, text: Text) -> None:
     decimals = node.args.get("decimals")
     if decimals is not None and abs(_or(whole_number(decimals), MAX_DECIMALS + 1)) > MAX_DECIMALS:
@@ -171,6 +179,7 @@ CHECKS: dict[type[exp.Expr], Callable[[exp.Expr, Text], None]] = {
     exp.Substring: _slice,
     exp.Left: _characters,
     exp.Right: _characters,
+    exp.SplitPart: _split,
     exp.Round: _decimals,
     exp.Cast: _cast,
     exp.TryCast: _cast,

@@ -122,6 +122,7 @@ EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Concat: LIST | {"safe", "coalesce"},
     exp.DPipe: BINARY | {"safe"},
     exp.Replace: BINARY | {"replacement"},
+    exp.SplitPart: frozenset({"this", "delimiter", "part_index"}),
     exp.StartsWith: BINARY,
     exp.EndsWith: BINARY,
     exp.Contains: BINARY,

@@ -77,7 +77,14 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Quantile", "PercentileDisc", "Median"), "write PERCENTILE_CONT(column, 0.5)"),
     (("Rand", "Uuid"), NO_CHANCE),
     (("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentDatetime", "CurrentUser"), NO_CLOCK),
-    (("Initcap", "Repeat", "Pad", "Split"), "the functions of text are LOWER, UPPER, TRIM, SUBSTR, REPLACE, CONCAT"),
+    (
+        ("Initcap", "Repeat", "Pad", "Split"),
+        "the functions of text are LOWER, UPPER, TRIM, SUBSTR, SPLIT_PART, REPLACE, CONCAT",
+    ),
+    (
+        ("RegexpExtract", "RegexpReplace", "RegexpSplit"),
+        "engines read patterns differently: write SPLIT_PART(column, '@', 2), SUBSTR, or LIKE in a CASE",
+    ),
     (("ReadCSV", "ReadParquet", "GenerateSeries"), FILES),
     (("Placeholder", "Parameter", "SessionParameter"), "parameters are written :name"),
 )
@@ -92,7 +99,7 @@ SCALARS = re.findall(
     r"\w+",
     "ABS CASE CAST CEIL COALESCE CONCAT CONTAINS DATE_ADD DATE_DIFF DATE_SUB DATE_TRUNC ENDS_WITH EXP EXTRACT FLOOR "
     "GREATEST IF IFNULL LEAST LEFT LENGTH LN LOG LOWER LTRIM MOD MONTH NULLIF POWER REPLACE RIGHT ROUND RTRIM "
-    "SAFE_CAST SAFE_DIVIDE SIGN SQRT STARTS_WITH STRPOS SUBSTR TRIM TRUNC UPPER YEAR",
+    "SAFE_CAST SAFE_DIVIDE SIGN SPLIT_PART SQRT STARTS_WITH STRPOS SUBSTR TRIM TRUNC UPPER YEAR",
 )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.layers import Combination
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
 from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, Told, key_levels
@@ -62,10 +63,16 @@ class Cover:
             scales = [Fraction(round(float(block.scale) * more * DIGITS), DIGITS) for block in blocks]
             blocks = tuple(replace(block, scale=scale) for block, scale in zip(blocks, scales, strict=True))
         parts = tuple(
-            _part([released.parts[i] for i in numbers], one)
+            _part([self._added_up(released.parts[i]) for i in numbers], one)
             for numbers, one in zip(self.aggregates, self.asked, strict=True)
         )
         return replace(released, blocks=blocks, parts=parts)
+
+    def _added_up(self, part: AggregateInput) -> AggregateInput:
+        """Return what an aggregate of the release is worked out from, where its groups are added up."""
+        if not part.layers:
+            return part
+        return replace(part, layers=tuple(Combination(*part.layers).of_groups(self.together)))
 
     def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""

@@ -54,7 +54,9 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
     -------
     One for each aggregate; None where its errors do not depend on that, or no release tells.
     """
-    wanted = [function_of(aggregate.kind).sized for aggregate in select.aggregates]
+    vectors = select.contribution.kind == "l2" and bool(select.keys)  # which may be measured in two layers
+    functions = [function_of(aggregate.kind) for aggregate in select.aggregates]
+    wanted = [function.sized or (vectors and function.adds) for function in functions]
     rows = read_rows(select.rows) if any(wanted) else None
     if rows is None:
         return [None] * len(wanted)

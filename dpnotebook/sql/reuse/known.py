@@ -23,6 +23,7 @@ from dpnotebook.sql.aggregates.counted_rows import kept_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
+from dpnotebook.sql.aggregates.layers import with_combinations_of
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
@@ -296,7 +297,7 @@ def alone(
         # By itself it would have to find these bounds too.
         costs = shares(select, units, books.accountant, certain_clips(select))
         delta, bounded = threshold_delta(select, units, books), _bounded_like(select, released)
-        return measuring(bounded, costs, books.accountant, delta, bounds), costs
+        return with_combinations_of(released, measuring(bounded, costs, books.accountant, delta, bounds)), costs
     except (AccuracyError, SQLError):
         return None
 

@@ -22,6 +22,7 @@ from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import Shares
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
+from dpnotebook.sql.aggregates.layers import without_combinations
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
 from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
@@ -211,7 +212,7 @@ def _at(
     rows, known_histogram = released.measuring.contribution.most, known_rows(select, books)
     if select.rows_if_hidden and not rows_still_suit(known_histogram, select, rows, costs, books.accountant):
         return None
-    after = with_scales(released.measuring, scales)
+    after = without_combinations(with_scales(released.measuring, scales))
     errors = tuple(expected(after, confidence, released.counting(groups)))
     return Sharper(released, measured, scales, after, errors, units, units_missing)
 

@@ -47,9 +47,16 @@ def factor(component: Component, squared: str) -> str:
     squared
         The sum of the squares of the vector.
     """
-    bound = (component.largest << _finer(component)) // _coarse(component)
-    safe = 1.0 if component.largest <= SAFE else 1.0 - 2.0**-40
     norm = f"sqrt(CAST({squared} AS DOUBLE))"
+    inner, bound = (_coarsely(component, norm) for norm in (component.beyond, component.largest))
+    if component.beyond:  # a little less than what is beyond, which rounding must not make more
+        safe = 1.0 - 2.0**-40
+        beyond = f"{number(safe)} - {number(inner * safe)} / {norm}"
+        return (
+            f"CASE WHEN {squared} <= {inner * inner} THEN {number(0.0)} WHEN {squared} <= {(inner + bound) ** 2} "
+            f"THEN {beyond} ELSE {number(bound * safe)} / {norm} END"
+        )
+    safe = 1.0 if component.largest <= SAFE else 1.0 - 2.0**-40
     return f"CASE WHEN {squared} <= {bound * bound} THEN {number(1.0)} ELSE {number(bound * safe)} / {norm} END"
 
 
@@ -74,11 +81,21 @@ def clipped(component: Component, name: str, factor: str) -> str:
     return steps.within(cut, -component.largest, component.largest)
 
 
+def _coarsely(component: Component, norm: int) -> int:
+    """Return a norm in steps as norms are compared."""
+    return (norm << _finer(component)) // _coarse(component)
+
+
 def _coarse(component: Component) -> int:
     """Return what the entries of a vector are divided by, so that squares fit, and still tell a norm to 2^-18."""
-    bits = (component.largest << _finer(component)).bit_length()
+    bits = (_longest(component) << _finer(component)).bit_length()
     return 1 << max(0, bits - SCALED)
 
 
 def _finer(component: Component) -> int:
-    return max(0, min(FINER, steps.WIDEST - steps.ABOVE - component.largest.bit_length()))
+    return max(0, min(FINER, steps.WIDEST - steps.ABOVE - _longest(component).bit_length()))
+
+
+def _longest(component: Component) -> int:
+    """Return the norm, in steps, beyond which nothing more is added up."""
+    return component.beyond + component.largest
