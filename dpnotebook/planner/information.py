@@ -262,6 +262,12 @@ class Combinations:
         return np.asarray(np.abs(self.rows).max(axis=1, initial=0.0))
 
     @cached_property
+    def squares(self) -> Floats:
+        """The square of each entry, shape (m, values)."""
+        counts = bool(((self.rows == 0) | (self.rows == 1)).all())
+        return self.rows if counts else self.rows**2
+
+    @cached_property
     def _steps(self) -> csr_array | None:
         """From each to the next, where little changes."""
         from scipy.sparse import csr_array
