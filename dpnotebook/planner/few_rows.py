@@ -176,4 +176,4 @@ def _rows(
         return None
     others = np.zeros((several.size, atoms))
     others[np.searchsorted(several, queries[~alone]), places[~alone]] = root[~alone]
-    return Rows(np.bincount(places[alone], root[alone] ** 2, atoms), others)
+    return Rows(np.bincount(places[alone], root[alone] ** 2, atoms).astype(float), others)
