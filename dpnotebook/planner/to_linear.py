@@ -235,8 +235,9 @@ def _disjoint(workload: Workload) -> bool:
 def _effort(measure: Measure, workload: Workload, noise: Noise, worst: bool) -> Effort:
     """Return how long to look for a strategy: the same for a verb and for `answer`, unless that takes many seconds.
 
-    A plan is there at once where attributes are small, and where a verb asks of more levels than are searched in a few
-    seconds; there running counts and trees are at most some percent worse.
+    A plan is there at once where attributes are small, where a moment finds as good running counts, and where a verb
+    asks of more levels than are searched in a few seconds; there running counts and trees are at most some percent
+    worse.
     """
     parts = terms(workload)
     if measure.kind != "workload" and any(factor.shape[1] > SEARCHED_CELLS for factor in parts[0].factors):
