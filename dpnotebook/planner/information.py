@@ -298,11 +298,14 @@ class Solved:
     residuals
         q - X z of every query, or its inner products with a few fixed vectors; shape (queries, any). What is left of a
         combination of queries is the same combination of these.
+    drifted
+        Whether G was added to since it was made: what is left may then be less after a new factorisation.
     """
 
     coefficients: Floats
     covariance: Floats
     residuals: Floats
+    drifted: bool = False
 
     def determined(self, combinations: Combinations | None = None, within: float = RESIDUAL) -> NDArray[np.bool_]:
         """Return which combinations of the queries the measurements determine, shape (m,).
@@ -315,7 +318,7 @@ class Solved:
             found, sizes = combinations.of(found), combinations.sizes
         left = np.abs(found).max(axis=1, initial=0.0)
         good = np.asarray(left <= within * sizes)
-        if not good.all() and within < UNSEEN:
+        if not (good.all() or self.drifted) and within < UNSEEN:
             errors = np.sqrt(np.maximum(self._variances(combinations), 0.0))
             good |= left <= np.minimum(within * errors, UNSEEN * sizes)
         return good
@@ -336,7 +339,7 @@ def solve(information: Information, queries: Floats) -> Solved:
     Source: Gauss-Markov theorem.
     """
     z, told = refined(information, queries, queries @ information.inverse)
-    return Solved(z, told @ z.T, queries - told)
+    return Solved(z, told @ z.T, queries - told, information.updated)
 
 
 def refined(information: Information, queries: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
@@ -353,8 +356,9 @@ def refined(information: Information, queries: Floats, coefficients: Floats) -> 
     told = z @ matrix
     sizes = np.abs(queries).max(axis=1, initial=0.0)
     residual = np.abs(queries - told).max(axis=1, initial=0.0)
+    most = UNSEEN if information.updated else LOST
     for _ in range(REFINEMENTS):  # each takes back most of what rounding lost in G
-        open_ = (residual > REFINED * sizes) & (residual < LOST * sizes)
+        open_ = (residual > REFINED * sizes) & (residual < most * sizes)
         if not open_.any():
             break
         z = z.copy() if z is coefficients else z
@@ -383,8 +387,8 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
     left = _summed(probes, bins, count) - z @ seen
     worst = np.abs(left).max(axis=1, initial=0.0)
     lost = np.flatnonzero((worst * SCREENED > RESIDUAL) & (worst < LOST))
-    if not lost.size:
-        return Solved(z, _summed(z.T, bins, count), left * SCREENED)
+    if information.updated or not lost.size:
+        return Solved(z, _summed(z.T, bins, count), left * SCREENED, information.updated)
     # Where some measurements are far more precise than others, G is large and what these tell is a difference in it.
     asked = (bins == lost[:, None]).astype(float)
     z = z.copy()
