@@ -28,7 +28,7 @@ EXACT = 1e-9  # by which an inverse may miss what it is the inverse of
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SplitRows:
     """What was measured of atoms, or would be.
 
     Parameters
@@ -59,8 +59,8 @@ class FewRows:
 
     asked: Queries
     atoms: Indices
-    known: Rows
-    supposed: Sequence[Rows]
+    known: SplitRows
+    supposed: Sequence[SplitRows]
 
     def variances(self, gained: Sequence[float]) -> Floats | None:
         """Return the variances of the answers, shape (answers,); None where rounding may hide some of them.
@@ -122,16 +122,16 @@ def few_rows(
     return FewRows(asked, atoms, known, more)
 
 
-def _told(block: LeastSquaresState) -> Rows | None:
+def _told(block: LeastSquaresState) -> SplitRows | None:
     """Return all that was measured; the latest is kept."""
     kept = block.latest_rows
     if kept is None or kept[0] != block.information.changes:
         kept = block.latest_rows = block.information.changes, _of_sources(block)
-    found: Rows | None = kept[1]
+    found: SplitRows | None = kept[1]
     return found
 
 
-def _of_sources(block: LeastSquaresState) -> Rows | None:
+def _of_sources(block: LeastSquaresState) -> SplitRows | None:
     count, found = block.atoms.count, []
     room = count // SHARE
     for source in block.sources.values():
@@ -140,10 +140,10 @@ def _of_sources(block: LeastSquaresState) -> Rows | None:
             return None
         found.append(one)
         room -= len(one.others)
-    return Rows(np.sum([one.single for one in found], axis=0), np.concatenate([one.others for one in found]))
+    return SplitRows(np.sum([one.single for one in found], axis=0), np.concatenate([one.others for one in found]))
 
 
-def _supposed(block: LeastSquaresState, one: Observation, most: int) -> Rows | None:
+def _supposed(block: LeastSquaresState, one: Observation, most: int) -> SplitRows | None:
     """Return what would be measured at precision 1."""
     queries = block.queries(one.part)
     if queries is None:
@@ -157,7 +157,7 @@ def _supposed(block: LeastSquaresState, one: Observation, most: int) -> Rows | N
         single, others = np.zeros(count), np.zeros((len(operator.extra), count))
         single[inside] = (operator.diagonal[cells[inside]] * one.part.weight) ** 2
         others[:, inside] = operator.extra[:, cells[inside]] * one.part.weight
-        return Rows(single, others)
+        return SplitRows(single, others)
     columns = queries.columns[:, cells[inside]]
     asked, places = np.nonzero(columns)
     return _rows((asked, inside[places], columns[asked, places]), queries.count, 1.0, count, most)
@@ -165,7 +165,7 @@ def _supposed(block: LeastSquaresState, one: Observation, most: int) -> Rows | N
 
 def _rows(
     entries: tuple[NDArray[Any], NDArray[Any], Floats], count: int, precision: float | Floats, atoms: int, most: int
-) -> Rows | None:
+) -> SplitRows | None:
     """Return queries, of which the entries are given, as rows; None where more than `most` are of several atoms."""
     queries, places, values = entries
     root = np.broadcast_to(np.sqrt(precision), (count,))[queries] * values
@@ -176,4 +176,4 @@ def _rows(
         return None
     others = np.zeros((several.size, atoms))
     others[np.searchsorted(several, queries[~alone]), places[~alone]] = root[~alone]
-    return Rows(np.bincount(places[alone], root[alone] ** 2, atoms).astype(float), others)
+    return SplitRows(np.bincount(places[alone], root[alone] ** 2, atoms).astype(float), others)
