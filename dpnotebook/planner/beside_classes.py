@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner.block_queries import Queries
+from dpnotebook.planner.few_rows import FewRows, few_rows
 from dpnotebook.planner.information import ANGLES, MIDDLE, generalised_inverse
 from dpnotebook.planner.known_part import Key, Observation
 from dpnotebook.planner.least_squares_state import Estimate, LeastSquaresState
 
 Floats = NDArray[np.float64]
+OverClasses = tuple[Floats, list[Floats]]  # what is known of classes, and what each of more adds
 
 LEAST_ATOMS = 200  # a block of fewer is copied in no time
 DIGITS = 7  # of the logarithm of a sum of powers, that are equal where laws are
@@ -124,9 +126,16 @@ def variances_beside(
     known_of = block.information.changes, asked, tuple(one.name for one in supposed)
     if block.latest_beside is None or block.latest_beside[0] != known_of:  # of other precisions it is the same
         block.latest_beside = known_of, _together(block, asked, known, supposed)
-    if block.latest_beside[1] is None:
+    together = block.latest_beside[1]
+    if isinstance(together, FewRows):
+        variances = together.variances(gained)
+        if variances is not None:
+            return variances
+        together = _over_classes(block, asked, known, supposed, block.atoms.first[together.atoms])
+        block.latest_beside = known_of, together
+    if together is None:
         return None
-    information, grams = block.latest_beside[1]
+    information, grams = together
     root = _root_of_inverse(information + sum(own * gram for own, gram in zip(gained, grams, strict=True)))
     if root is None:
         return None
@@ -136,26 +145,62 @@ def variances_beside(
 
 def _together(
     block: LeastSquaresState, asked: Queries, known: Estimate, supposed: Sequence[Observation]
-) -> tuple[Floats, list[Floats]] | None:
-    """Return what is known of the classes of a question, as information, and what each of more adds at precision 1."""
-    from scipy.sparse import csr_array, eye_array
+) -> FewRows | OverClasses | None:
+    """Return what the classes of a question and what would be measured have to do with each other.
 
+    None where that is of other cells, or of parts of the classes.
+    """
     inside = np.flatnonzero(asked.cells >= 0)
     classes, first = np.unique(asked.cells[inside], return_index=True)
     first = inside[first]
     if not np.array_equal(classes, np.arange(asked.columns.shape[1])):
         return None
-    grams = []
     for one in supposed:
         queries = block.queries(one.part)
         if queries is None:
             return None
         own = queries.cells[first]
         if not np.array_equal(queries.cells, np.where(asked.cells >= 0, own[asked.cells], -1)):
-            return None  # of other cells, or of parts of the classes
+            return None
+    atoms = block.atoms.labels[first]
+    few = few_rows(block, asked, atoms, supposed) if _are_atoms(block, asked, atoms) else None
+    return few or _over_classes(block, asked, known, supposed, first)
+
+
+def _are_atoms(block: LeastSquaresState, asked: Queries, atoms: NDArray[np.intp]) -> bool:
+    """Return whether each class of a question is one atom."""
+    here = np.full(block.atoms.count, -1)
+    here[atoms] = np.arange(atoms.size)
+    return bool(np.array_equal(here[block.atoms.labels], asked.cells))
+
+
+def _over_classes(
+    block: LeastSquaresState,
+    asked: Queries,
+    known: Estimate,
+    supposed: Sequence[Observation],
+    first: NDArray[np.intp],
+) -> OverClasses | None:
+    """Return what is known of classes of cells, as information, and what each of more adds at precision 1.
+
+    Parameters
+    ----------
+    block, asked, known, supposed
+        As for `variances_beside`.
+    first
+        A cell of each class.
+    """
+    from scipy.sparse import csr_array, eye_array
+
+    grams = []
+    for one in supposed:
+        queries = block.queries(one.part)
+        if queries is None:
+            return None
+        own = queries.cells[first]
         counted = np.flatnonzero(own >= 0)
         rows = eye_array(queries.count, format="csr") if queries.bins else csr_array(queries.columns)
-        rows, gram = rows[:, own[counted]], np.zeros((classes.size, classes.size))
+        rows, gram = rows[:, own[counted]], np.zeros((first.size, first.size))
         gram[np.ix_(counted, counted)] = (rows.T @ rows).toarray()
         grams.append(gram)
     information = _information(block, block.atoms.labels[first], known)

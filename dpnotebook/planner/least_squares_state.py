@@ -89,6 +89,7 @@ class LeastSquaresState:
         self._latest_screened: tuple[Queries, int, tuple[Solved, Floats]] | None = None
         self._latest_queries: tuple[ProductTerm, Queries | None] | None = None
         self.latest_beside: Any = None  # what a question and what might be measured have to do with each other
+        self.latest_rows: Any = None  # what was measured, by the few queries of several atoms
         self._parts: tuple[int, StackedParts] | None = None
         self._passing = False  # whether it is looked at once: nothing is then worked out for the next time
 

@@ -18,7 +18,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.planner.information import ANGLES
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
-from dpnotebook.workload import Coarse, Identity, Kron, Prefix, Workload
+from dpnotebook.workload import Coarse, Identity, Kron, PIdentity, Prefix, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 MOST_PRODUCTS = 1_000  # of a union that are all looked at
@@ -208,7 +208,7 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
     if m * n > limit:
         return None
     dense = np.asarray(operator.dense(), dtype=float)
-    if isinstance(operator, Prefix):
+    if isinstance(operator, Prefix | PIdentity):  # each cell begins, or is, a query of its own
         return dense, np.arange(n)
     if m == 1:
         values, which = np.unique(dense[0], return_inverse=True)

@@ -49,6 +49,12 @@ class Combinations:
         return np.asarray(np.abs(self.rows).max(axis=1, initial=0.0))
 
     @cached_property
+    def squares(self) -> Floats:
+        """The square of each entry, shape (m, values)."""
+        counts = bool(((self.rows == 0) | (self.rows == 1)).all())
+        return self.rows if counts else self.rows**2
+
+    @cached_property
     def _steps(self) -> csr_array | None:
         """From each to the next, where little changes."""
         from scipy.sparse import csr_array
@@ -79,28 +85,39 @@ class Solved:
     residuals
         q - X z of every query, or its inner products with a few fixed vectors; shape (queries, any). What is left of a
         combination of queries is the same combination of these.
+    drifted
+        Whether G was added to since it was made: what is left may then be less after a new factorisation.
     """
 
     coefficients: Floats
     covariance: Floats
     residuals: Floats
+    drifted: bool = False
 
     def determined(self, combinations: Combinations | None = None, within: float = RESIDUAL) -> NDArray[np.bool_]:
         """Return which combinations of the queries the measurements determine, shape (m,).
 
-        The queries themselves when None; as far as their residuals say that are at most `within` of the largest entry.
+        The queries themselves when None; as far as their residuals say that are at most `within` of the largest entry,
+        or of their standard error: what a residual adds to an answer is then as little beside its noise.
         """
-        if combinations is None:
-            return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= within)
-        left = np.abs(combinations.of(self.residuals)).max(axis=1, initial=0.0)
-        return np.asarray(left <= within * combinations.sizes)
+        found, sizes = self.residuals, np.ones(1)
+        if combinations is not None:
+            found, sizes = combinations.of(found), combinations.sizes
+        left = np.abs(found).max(axis=1, initial=0.0)
+        good = np.asarray(left <= within * sizes)
+        if not (good.all() or self.drifted) and within < UNSEEN:
+            errors = np.sqrt(np.maximum(self._variances(combinations), 0.0))
+            good |= left <= np.minimum(within * errors, UNSEEN * sizes)
+        return good
 
     def variances(self, combinations: Combinations | None = None) -> Floats:
         """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""
+        return np.where(self.determined(combinations), self._variances(combinations), np.inf)
+
+    def _variances(self, combinations: Combinations | None) -> Floats:
         if combinations is None:
-            return np.where(self.determined(), np.diagonal(self.covariance), np.inf)
-        found = np.einsum("ij,ij->i", combinations.of(self.covariance), combinations.rows)
-        return np.where(self.determined(combinations), found, np.inf)
+            return np.diagonal(self.covariance)
+        return np.asarray(np.einsum("ij,ij->i", combinations.of(self.covariance), combinations.rows))
 
 
 def solve(information: Information, queries: Floats) -> Solved:
@@ -109,7 +126,7 @@ def solve(information: Information, queries: Floats) -> Solved:
     Source: Gauss-Markov theorem.
     """
     z, told = refined(information, queries, queries @ information.inverse)
-    return Solved(z, told @ z.T, queries - told)
+    return Solved(z, told @ z.T, queries - told, information.updated)
 
 
 def refined(information: Information, queries: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
@@ -126,8 +143,9 @@ def refined(information: Information, queries: Floats, coefficients: Floats) -> 
     told = z @ matrix
     sizes = np.abs(queries).max(axis=1, initial=0.0)
     residual = np.abs(queries - told).max(axis=1, initial=0.0)
+    most = UNSEEN if information.updated else LOST
     for _ in range(REFINEMENTS):  # each takes back most of what rounding lost in G
-        open_ = (residual > REFINED * sizes) & (residual < UNSEEN * sizes)
+        open_ = (residual > REFINED * sizes) & (residual < most * sizes)
         if not open_.any():
             break
         z = z.copy() if z is coefficients else z
@@ -154,6 +172,16 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
     z = _summed(information.inverse, bins, count)
     probes, seen = information.probes
     left = _summed(probes, bins, count) - z @ seen
+    worst = np.abs(left).max(axis=1, initial=0.0)
+    lost = np.flatnonzero((worst * SCREENED > RESIDUAL) & (worst < LOST))
+    if information.updated or not lost.size:
+        return Solved(z, _summed(z.T, bins, count), left * SCREENED, information.updated)
+    # Where some measurements are far more precise than others, G is large and what these tell is a difference in it.
+    asked = (bins == lost[:, None]).astype(float)
+    z = z.copy()
+    z[lost], _ = refined(information, asked, z[lost])
+    left = left.copy()
+    left[lost] = asked @ probes - z[lost] @ seen
     return Solved(z, _summed(z.T, bins, count), left * SCREENED)
 
 

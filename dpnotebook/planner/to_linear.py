@@ -18,6 +18,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.strategy import Strategy, itself
 from dpnotebook.strategy.explicit import Effort
+from dpnotebook.strategy.running_laplace import is_running
 from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import Identity, Kron, Predicates, Prefix, Total, Workload
 from dpnotebook.workload.contiguous import Contiguous
@@ -115,7 +116,7 @@ def to_linear(
     if strategy is None and (spans or _disjoint(workload)):
         strategy = itself(workload, noise)  # disjoint counts are a histogram of what they count
     if strategy is None:
-        effort = _effort(measure, workload, hasty or objective == "worst")
+        effort = _effort(measure, workload, noise, hasty or objective == "worst")
         strategy = (
             select_own(workload, noise, effort)
             if objective == "total"
@@ -231,17 +232,20 @@ def _disjoint(workload: Workload) -> bool:
     )
 
 
-def _effort(measure: Measure, workload: Workload, worst: bool) -> Effort:
+def _effort(measure: Measure, workload: Workload, noise: Noise, worst: bool) -> Effort:
     """Return how long to look for a strategy: the same for a verb and for `answer`, unless that takes many seconds.
 
-    A plan is there at once where attributes are small, and where a verb asks of more levels than are searched in a few
-    seconds; there running counts and trees are at most some percent worse.
+    A plan is there at once where attributes are small, where a moment finds as good running counts, and where a verb
+    asks of more levels than are searched in a few seconds; there running counts and trees are at most some percent
+    worse.
     """
     parts = terms(workload)
     if measure.kind != "workload" and any(factor.shape[1] > SEARCHED_CELLS for factor in parts[0].factors):
         return "quick"
     cells = WORST_CELLS if worst else EVERYDAY_CELLS
-    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= cells for f in parts[0].factors)
+    everyday = len(parts) == 1 and all(
+        (isinstance(f, Contiguous) and f.n <= cells) or is_running(f, noise) for f in parts[0].factors
+    )
     return "quick" if everyday else "full"
 
 

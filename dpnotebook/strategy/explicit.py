@@ -30,6 +30,7 @@ from dpnotebook.strategy.merged_cells import merged
 from dpnotebook.strategy.ordering import cells_in_order, permuted_operator, reordered
 from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
 from dpnotebook.strategy.rounding import PRECISE, l1_objective, rounded_gram, rounded_p_identity
+from dpnotebook.strategy.running_laplace import is_running, running_counts
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.two_weights import two_weights
 from dpnotebook.strategy.worst_explicit import worst_operator
@@ -159,14 +160,17 @@ def explicit_choice(noise: Noise, effort: Effort = "full", report: Progress = si
     noise
         "laplace" or "gaussian".
     effort
-        "full": OPT_0 for up to 1,024 cells. "quick": for one query factor over up to 256 cells, and not to the end. Two
-        weights where all factors are totals and identities, either way.
+        "full": OPT_0 for up to 1,024 cells. "quick": for one query factor over up to 512 cells, running counts for
+        Laplace noise up to 2,048, and not to the end. Two weights where all factors are totals and identities, either
+        way.
     report
         Called with the progress.
     """
     library = library_choice(noise)
 
     def choose(union: Sequence[tuple[float, Workload]]) -> Workload:
+        if effort == "quick" and len(union) == 1 and is_running(union[0][1], noise):
+            return running_counts(union[0][1].shape[1])  # no tree is near it
         simple = library(union)
         largest = max(weight for weight, _ in union)
         key = tuple((weight / largest, factor) for weight, factor in union)

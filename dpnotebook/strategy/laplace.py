@@ -222,7 +222,11 @@ def gram_product(gram: Array) -> Product:
     factors = _generators(gram) if len(gram) > DENSE_CELLS else None
     if factors is None:
         return lambda x: np.asarray(x @ gram)
-    a, b = factors
+    return semiseparable(*factors)
+
+
+def semiseparable(a: Array, b: Array) -> Product:
+    """Return the function X -> X V for V_ij = a_i b_j where i <= j, and symmetric; a and b of shape (n,)."""
 
     def multiply(x: Array) -> Array:
         # Column j of X V is b_j sum_(i <= j) a_i x_i + a_j sum_(i > j) b_i x_i.

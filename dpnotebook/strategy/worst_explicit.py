@@ -26,6 +26,7 @@ from dpnotebook.strategy.kept_optima import FoundOperator, kept
 from dpnotebook.strategy.laplace import Descent, loss_and_gradient, p_identity, starting_points
 from dpnotebook.strategy.ordering import permuted_operator
 from dpnotebook.strategy.rounding import rounded_gram, rounded_p_identity
+from dpnotebook.strategy.running_laplace import is_running, running_counts
 from dpnotebook.workload import Explicit, Permuted, PIdentity, Stack, Weighted, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.contiguous import Contiguous
@@ -333,6 +334,8 @@ def worst_p_identity(
     if isinstance(workload, Permuted):
         inner = worst_p_identity(workload.workload, p, precise=precise, report=report)
         return permuted_operator(inner, workload.places)
+    if p is None and not precise and is_running(workload, "laplace"):
+        return running_counts(workload.shape[1], "worst")
     return kept(
         ("worst", "laplace", "several starts", str(precise), _written(workload), *_said(p)),
         workload.shape[1],

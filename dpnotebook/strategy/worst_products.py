@@ -20,6 +20,7 @@ from dpnotebook.strategy.baselines import operator_name
 from dpnotebook.strategy.blocks import stacked
 from dpnotebook.strategy.explicit import Effort, explicit_choice
 from dpnotebook.strategy.product import BETTER, squared_sensitivity
+from dpnotebook.strategy.running_laplace import is_running
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.whole_weights import whole_weights
 from dpnotebook.strategy.worst_explicit import worst_operator
@@ -111,7 +112,8 @@ def worst_union(workload: Workload, noise: Noise, effort: Effort, report: Progre
 
 def searched(factor: Workload, noise: Noise, effort: Effort, report: Progress) -> Iterator[tuple[Workload, float]]:
     """Yield the operator that a search over all that could be measured finds, where that is a matter of moments."""
-    if not 1 < factor.shape[1] <= (CELLS if law_of(noise).euclidean else LAPLACE_CELLS)[effort]:
+    few = 1 < factor.shape[1] <= (CELLS if law_of(noise).euclidean else LAPLACE_CELLS)[effort]
+    if not (few or (effort == "quick" and is_running(factor, noise))):
         return
     try:
         yield worst_operator(factor, noise, precise=effort == "full", report=report)

@@ -176,7 +176,10 @@ def test_what_rounding_hides_is_known_as_in_a_block_that_was_made_anew():
         drifted._own()
         drifted._inverse *= 1 + 1e-7 * rng.standard_normal(drifted._inverse.shape)
         drifted.changes += 1
-        assert not twin.known(queries).determined.any()  # of a factorisation that is no better nothing is done
+        # Of a factorisation that is no better none is made anew: what can be taken back is right, the rest not known.
+        known = twin.known(queries)
+        told = np.isfinite(known.variances)
+        np.testing.assert_allclose(known.variances[told], found.variances[told], rtol=1e-6)
         drifted.changes += 1
         drifted.updated = True
         known = twin.known(queries)
