@@ -276,7 +276,7 @@ MISTAKES = [
         "unit='pidd' is not a column of the table, whose columns are age,",
     ),
     (
-        "protect(domain={'age': dpn.Range(0, 99)}, unit='pid').count(epsilon=0.1).plan",
+        "protect(domain={'age': dpn.Range(0, 99)}, unit='pid').cdf('age', epsilon=0.1).plan",
         "how many rows of one pid count in v has not been said, and this",
     ),
     (

@@ -59,6 +59,8 @@ class ProtectedTable(Verbs):
         here = tuple(range(1, len(parts) + 1))
         self.table = self._table = replace(table, asked=here) if table.parts else table
         self.parts = tuple(parts)
+        # Columns of a type that has no missing values, in every part: told here, as plans never ask where rows are.
+        self.never_missing = frozenset.intersection(*(rows.source.never_missing for rows in parts))
         engines = [rows.engine for rows in parts]
         self.engine: TableEngine | PartsEngine = PartsEngine(engines) if table.parts else engines[0]
 
@@ -91,11 +93,6 @@ class ProtectedTable(Verbs):
     def complete(self) -> bool:
         """Whether all parts are here."""
         return len(self.parts) >= self.table.parts
-
-    @property
-    def never_missing(self) -> frozenset[str]:
-        """Columns of a type that has no missing values, in every part."""
-        return frozenset.intersection(*(rows.source.never_missing for rows in self.parts))
 
     def check_unchanged(self) -> None:
         """Raise FrameChanged if the rows can no longer be read as they were protected."""
