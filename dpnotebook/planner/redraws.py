@@ -237,7 +237,7 @@ def _means(summand: Summand, sums: Floats) -> Floats:
 
 def _linear(answer: LinearAnswers, numbers: Floats) -> Floats:
     """Return linear answers from noisy numbers, shape (draws, queries)."""
-    return np.stack([answer.strategy.answers(one) for one in numbers]) * answer.units
+    return answer.strategy.answers_of_draws(numbers) * answer.units
 
 
 def _read(answer: QuantileAnswers, ranks: Floats) -> Floats:

@@ -282,7 +282,8 @@ class Questions:
             )
         columns: dict[str, NDArray[Any]] = {}
         for measure, values in zip(question.measures, found, strict=True):
-            rows = np.stack([as_asked(one, measure, question, domain) for one in values])
+            order = as_asked(np.arange(values.shape[1], dtype=np.float64), measure, question, domain)
+            rows = values[:, order.astype(np.intp)]
             columns[measure.name] = days_of(rows) if is_of_dates(measure, domain) else rows
             if measure.kind == "cdf":
                 columns[column_name(measure.name, "share")] = shares(rows, measure, question, domain)

@@ -83,12 +83,14 @@ class Block:
         return self.weight * row_products(factors)
 
     def answers(self, noisy: Array) -> Array:
-        """Return the answers from all measurements, shape (queries,)."""
+        """Return the answers from all measurements, shape (queries,); of draws of them, shape (draws, queries)."""
         sizes = [operator.shape[0] for _, operator in self.pairs]
         # An axis that shrinks goes first, so that no intermediate array is larger than it must be.
         order = sorted(range(len(sizes)), key=lambda axis: self.pairs[axis][0].shape[0] / sizes[axis])
         steps = [(axis, _reconstruct(*self.pairs[axis])) for axis in order]
-        return self.weight * apply_factors(noisy[self.measured].reshape(1, -1, 1), sizes, steps).reshape(-1)
+        drawn = noisy.shape[:-1]
+        mine = noisy[..., self.measured].reshape(math.prod(drawn), -1, 1)
+        return self.weight * apply_factors(mine, sizes, steps).reshape(*drawn, -1)
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,8 @@ class Blocks:
         return weights
 
     def answers(self, noisy: Array) -> Array:
-        """Return the answers from all measurements, shape (queries,)."""
-        return np.concatenate([block.answers(noisy) for block in self.blocks])
+        """Return the answers from all measurements, shape (queries,); of draws of them, shape (draws, queries)."""
+        return np.concatenate([block.answers(noisy) for block in self.blocks], axis=-1)
 
 
 def blocks(workload: Workload, operator: Workload, split: bool) -> Blocks:

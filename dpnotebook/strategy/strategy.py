@@ -19,7 +19,7 @@ from dpnotebook.privacy.accountant import mu_of_budget
 from dpnotebook.privacy.budget import positive
 from dpnotebook.privacy.laws import LAWS, Law, Noise, law_of
 from dpnotebook.query.objective import Objective, checked_objective
-from dpnotebook.strategy.blocks import blocks
+from dpnotebook.strategy.blocks import Blocks, blocks
 from dpnotebook.strategy.bounds import is_near, svd_bound
 from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
@@ -279,6 +279,12 @@ class Strategy(ShowsCard):
             raise WorkloadError(f"reconstruction needs one finite number for each of {p:,} measurements")
         require_memory(self.workload.shape[0], f"{self.workload.shape[0]:,} answers")
         return self._reconstruction.answers(measured)
+
+    def answers_of_draws(self, noisy: Array) -> Array:
+        """Return `answers` of several draws of the measurements, shape (draws, p), as shape (draws, m)."""
+        if isinstance(self._reconstruction, Blocks):
+            return self._reconstruction.answers(noisy)
+        return np.stack([self._reconstruction.answers(one) for one in noisy])
 
     def to_json(self) -> dict[str, Any]:
         """Return the strategy as JSON values."""
