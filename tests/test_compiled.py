@@ -35,9 +35,3 @@ def test_others_wait_for_the_worker_that_compiles(worker, kept, tmp_path, monkey
         assert another(path) == ("waits" if worker and kept else "reads")
     assert another(path) == "reads"
     assert path.read_text() == "tests = 1\n"
-
-
-def test_no_grammar_is_compiled_before_the_tests_start(pytestconfig):
-    """A process imports what runs notebooks, and not what would take it as long as everything else does."""
-    assert pytestconfig.pluginmanager.has_plugin("nbval.plugin")
-    assert not vars(sys.modules["rfc3987_syntax"]).get("__file__")
