@@ -92,11 +92,6 @@ class ProtectedTable(Verbs):
         """Whether all parts are here."""
         return len(self.parts) >= self.table.parts
 
-    @property
-    def never_missing(self) -> frozenset[str]:
-        """Columns of a type that has no missing values, in every part."""
-        return frozenset.intersection(*(rows.source.never_missing for rows in self.parts))
-
     def check_unchanged(self) -> None:
         """Raise FrameChanged if the rows can no longer be read as they were protected."""
         for rows in self.parts:
@@ -122,9 +117,9 @@ class ProtectedTable(Verbs):
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)
-        without = left_out(self.table.columns, self.never_missing)
+        without = left_out(self.table.columns)
         lost = f";\n {without} are left out" if without else ""
-        lost += "; nullable=True counts missing values" if lacking(self.table.columns, self.never_missing) else ""
+        lost += "; nullable=True counts missing values" if lacking(self.table.columns) else ""
         return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}{lost}>"
 
 
