@@ -97,7 +97,7 @@ def example_session(budget: Budget | None = None, **options: Any) -> Session:
     >>> session = example_session()
     >>> session.table("patients")
     <protected table 'patients': age, sex, income; privacy unit: one row;
-     rows with no sex, or with an undeclared sex, are left out; nullable=True counts missing values>
+     rows with no age, sex or income, or with an undeclared sex, are left out; nullable=True counts missing values>
     >>> session.table("patients").count(where="age >= 65", error=25).run().value
     350.0
     """

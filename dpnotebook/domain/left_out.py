@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.numeric import Numeric
@@ -12,15 +12,13 @@ from dpnotebook.domain.times import Times
 MOST_NAMED = 6  # columns
 
 
-def left_out(domain: Domain, never_missing: Collection[str] = ()) -> str:
+def left_out(domain: Domain) -> str:
     """Return which rows are not counted, as they have no place among the declared levels; empty where all have one.
 
     Parameters
     ----------
     domain
         What is declared of a table.
-    never_missing
-        Columns of a type that has no missing values.
 
     Examples
     --------
@@ -30,16 +28,19 @@ def left_out(domain: Domain, never_missing: Collection[str] = ()) -> str:
     >>> left_out(Domain({"sex": Categories(["F", "M"], other="other", nullable=True)}))
     ''
     """
-    missing = lacking(domain, never_missing)
+    missing = lacking(domain)
     closed = [name for name, attribute in domain.items() if drops_undeclared(attribute)]
     undeclared = [name for name in closed if domain[name].holds != "boolean"]  # of which there are but two
     said = [f"with {word} {_named(names)}" for word, names in (("no", missing), ("an undeclared", undeclared)) if names]
     return f"rows {', or '.join(said)}{',' * (len(said) > 1)}" if said else ""
 
 
-def lacking(domain: Domain, never_missing: Collection[str] = ()) -> list[str]:
-    """Return the columns without whose values rows are not counted; arguments as for `left_out`."""
-    return [name for name, attribute in domain.items() if not (attribute.nullable or name in never_missing)]
+def lacking(domain: Domain) -> list[str]:
+    """Return the columns without whose values rows are not counted.
+
+    Also those of a dtype that cannot hold missing values: one missing value makes another dtype of it, and would show.
+    """
+    return [name for name, attribute in domain.items() if not attribute.nullable]
 
 
 def drops_undeclared(attribute: Attribute) -> bool:

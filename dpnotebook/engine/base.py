@@ -78,11 +78,6 @@ class Source(ABC):
         """Read columns that have no type of their own as they are declared."""
 
     @property
-    def never_missing(self) -> frozenset[str]:
-        """Columns of a type that has no missing values; whether others have some is for nobody to know."""
-        return frozenset()
-
-    @property
     def decimals(self) -> frozenset[str]:
         """Columns of decimals that are read as such: no floating-point number need hold them."""
         return frozenset()

@@ -61,11 +61,6 @@ class FrameSource(Source):
         """Names of all columns that have a text for a name."""
         return self.copied.names if self.names is None else list(self.names)
 
-    @property
-    def never_missing(self) -> frozenset[str]:
-        """Columns of NumPy's whole numbers and truth values."""
-        return self.copied.never_missing
-
     def select(self, columns: Sequence[str]) -> FrameSource:
         """Return the snapshot of some columns alone: DuckDB need not understand the others, nor tell "Id" from "id"."""
         return FrameSource(self.frame, self.copied, tuple(columns))

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 
 _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}
-WITHOUT_MISSING = "biu"  # kinds of NumPy's dtypes
 _FAILURES = (TypeError, ValueError, OverflowError, ArithmeticError, ImportError)
 
 KINDS_DECLARED: dict[str, Kind] = {"number": "number", "boolean": "boolean", "date": "time", "moment": "time"}
@@ -72,14 +71,6 @@ class FrameColumns:
     def names(self) -> list[str]:
         """Names of all columns, in order."""
         return list(self._columns)
-
-    @property
-    def never_missing(self) -> frozenset[str]:
-        """Names of the columns whose dtype has no missing values."""
-        dtypes = ((name, column.dtype) for name, column in self._columns.items())
-        return frozenset(
-            name for name, dtype in dtypes if isinstance(dtype, np.dtype) and dtype.kind in WITHOUT_MISSING
-        )
 
     def declare(self, holds: Mapping[str, str]) -> None:
         """Note what is declared of columns, as for `read_as`: it is how objects are read."""

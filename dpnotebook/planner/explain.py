@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from dpnotebook.domain import Domain
@@ -76,7 +76,7 @@ def assumption(
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
 
 
-def rows_left_out(question: object, never_missing: Collection[str]) -> str:
+def rows_left_out(question: object) -> str:
     """Return which rows do not count although the question does not speak of what they lack; empty where all do.
 
     Parameters
@@ -84,15 +84,13 @@ def rows_left_out(question: object, never_missing: Collection[str]) -> str:
     question
         What is asked: rows without a value of its own columns are not expected to count. Statements that DuckDB
         works out leave no others out.
-    never_missing
-        Columns of a type that has no missing values.
     """
     if not isinstance(question, Question):
         return ""
     named = {*question.where.attributes, *question.keys, *(measure.summand.column for measure in question.measures)}
     domain = without_parts(question.where.domain)
     others = {name: attribute for name, attribute in domain.items() if name not in named}
-    rows = left_out(Domain(others), never_missing) if others else ""
+    rows = left_out(Domain(others)) if others else ""
     return f"{rows} are left out, as declared" if rows else ""
 
 

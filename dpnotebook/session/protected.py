@@ -59,8 +59,6 @@ class ProtectedTable(Verbs):
         here = tuple(range(1, len(parts) + 1))
         self.table = self._table = replace(table, asked=here) if table.parts else table
         self.parts = tuple(parts)
-        # Columns of a type that has no missing values, in every part: told here, as plans never ask where rows are.
-        self.never_missing = frozenset.intersection(*(rows.source.never_missing for rows in parts))
         engines = [rows.engine for rows in parts]
         self.engine: TableEngine | PartsEngine = PartsEngine(engines) if table.parts else engines[0]
 
@@ -119,9 +117,9 @@ class ProtectedTable(Verbs):
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)
-        without = left_out(self.table.columns, self.never_missing)
+        without = left_out(self.table.columns)
         lost = f";\n {without} are left out" if without else ""
-        lost += "; nullable=True counts missing values" if lacking(self.table.columns, self.never_missing) else ""
+        lost += "; nullable=True counts missing values" if lacking(self.table.columns) else ""
         return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}{lost}>"
 
 

@@ -150,7 +150,7 @@ class Questions:
         inside = "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment))
         said = [] if plan.free else [closer, fewer, inside]
         warnings = (*plan.warnings, *filter(None, said))
-        missing = explain.rows_left_out(query.question, protected.never_missing)
+        missing = explain.rows_left_out(query.question)
         return replace(plan, counted=table.counted, left_out=missing, steps=steps, warnings=warnings)
 
     def _span(self, table: TableSchema, moment: Moment, column: str) -> ReleasedSpan | None:
@@ -256,7 +256,7 @@ class Questions:
             release = replace(release, confidence=joint, together=True, picked=None, again=None)
         if self.minimum is not None:
             release = without_small_groups(release, self.minimum)
-        if missing := explain.rows_left_out(query.question, protected.never_missing):
+        if missing := explain.rows_left_out(query.question):
             said = explain.OTHERS_LEFT_OUT if query.statement is None else missing
             release = replace(release, notes=(*release.notes, said))
         if query.statement is not None:

@@ -11,6 +11,10 @@ Both layers together are no longer than the longer norm, and without shrinking w
 that of James and Stein, Estimation with quadratic loss (1961). Shrunk is by what is likely of the part that is not in
 proportion, after its noisy square is seen; how uncertain that is, is a part of the error (Morris, Parametric empirical
 Bayes inference, 1983).
+
+So intervals hold over all groups of a statement, 95 to 99 times of 100. Those of a group that is unlike the others, as
+far as its noise hides that, hold less often: less than 93.5 times in one to six groups of 100, by the kind of table.
+Limiting by how much a group is shrunk (Efron and Morris, 1971) made that hardly rarer, and errors up to twice as large.
 """
 
 from __future__ import annotations
