@@ -1,4 +1,4 @@
-"""Rows with missing values: counted by one word, and where they are not, the table, the card and the answer say so."""
+"""Rows with missing values are counted by one word; where they are not, the table says so, and by which."""
 
 from contextlib import closing
 
@@ -11,7 +11,6 @@ import dpnotebook as dpn
 from dpnotebook.errors import DomainError
 from dpnotebook.testing import exact_session
 
-LEFT_OUT = "rows with missing or undeclared values in other columns are left out, as declared"
 DOMAIN = {
     "sex": dpn.Categories(["F", "M"], other="another", label="Sex"),
     "smokes": bool,
@@ -117,20 +116,6 @@ def test_what_says_no_columns_is_refused(given, said):
         assert session.tables().empty
 
 
-def test_an_answer_says_that_rows_are_left_out_where_it_does_not_speak_of_what_they_lack():
-    frame = pupils()
-    table = exact(frame)
-    assert table.count(epsilon=0.1).run().notes == (LEFT_OUT,)
-    assert table.mean("income", where="sex == 'F'", epsilon=0.1).run().notes == (LEFT_OUT,)
-    whole = exact(frame, nullable=True)
-    assert "nullable" not in repr(whole)
-    assert whole.count(epsilon=0.1).run().notes == (LEFT_OUT,)  # those born on days that are not declared
-    assert whole.count(where="born < '2000-06-01'", epsilon=0.1).run().notes == ()
-    with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
-        numbers = session.protect(frame[["siblings"]], "numbers", domain={"siblings": range(9)}, nullable=True)
-        assert numbers.count(epsilon=0.1).run().notes == ()
-
-
 @pytest.mark.parametrize("form", ["Int64", "arrow", "float", "object", "int64"])
 def test_columns_are_spoken_of_whether_any_are_missing_or_not(form):
     """Whether some are would be read from the data: one missing value turns NumPy's integers into floating point."""
@@ -139,4 +124,3 @@ def test_columns_are_spoken_of_whether_any_are_missing_or_not(form):
     with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
         table = session.protect(frame, "numbers", domain={"n": range(9), "m": range(2)})
         assert "rows with no n or m are left out" in repr(table)
-        assert table.groupby("m").count(epsilon=0.1).run().notes == (LEFT_OUT,)

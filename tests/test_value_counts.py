@@ -30,10 +30,10 @@ def people(monkeypatch):
 def test_the_most_frequent_comes_first_and_levels_of_nobody_last(people):
     release = people.dp.value_counts("ward", epsilon=0.5).run()
     assert release.frame[["ward", "value"]].to_numpy().tolist() == [["B", 700], ["A", 200], ["C", 100], ["D", 0]]
-    assert release.notes[-1] == "in the order of noisy counts: rows whose intervals overlap may belong in another one"
+    assert release.notes == ("in the order of noisy counts: rows whose intervals overlap may belong in another one",)
     declared = people.dp.value_counts("ward", sort=False, epsilon=0.5).run()
     assert declared.frame["ward"].tolist() == ["A", "B", "C", "D"]
-    assert not any("order" in note for note in declared.notes)
+    assert declared.notes == ()
 
 
 @pytest.mark.parametrize("columns", ["ward", ["sex", "ward"], ("ward", "sex")])

@@ -45,7 +45,7 @@ class DPAccessor:
     >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
     >>> patients.dp
     <protected table 'patients': age, sex; privacy unit: one row;
-     rows with no sex, or with an undeclared sex, are left out; nullable=True counts missing values>
+     rows with no age or sex, or with an undeclared sex, are left out; nullable=True counts missing values>
     >>> patients.dp.count(where="age >= 65", error=25).run().value
     350.0
     """
@@ -109,7 +109,8 @@ class DPAccessor:
         >>> patients = example_patients()
         >>> session = exact_session(dpn.Budget(epsilon=1.0))
         >>> patients.dp.protect("patients", domain={"age": dpn.Range(0, 99)})
-        <protected table 'patients': age; privacy unit: one row>
+        <protected table 'patients': age; privacy unit: one row;
+         rows with no age are left out; nullable=True counts missing values>
         """
         paying = session if session is not None else active_session()
         return paying.protect(

@@ -32,7 +32,6 @@ MOST_SAID = 50.0  # epsilon up to which that factor is written out: e^50 has 22 
 LEAST_SAID = 1e-4  # above the least error: what is less is said as 0.01%, the last digit that is shown
 CLOSE = 1.1  # times the least objective that is possible: near enough to say so
 
-OTHERS_LEFT_OUT = "rows with missing or undeclared values in other columns are left out, as declared"
 WIDE = 10  # attributes of a workload that is asked of a pure budget, from which on a delta is spoken of
 DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at least so many times smaller with it
 

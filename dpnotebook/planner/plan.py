@@ -314,8 +314,6 @@ class Plan(ShowsCard):
         The release that the question may have been picked from, for what it showed; None where there is none.
     prepaid
         The step of running counts that this is, which parts pay for when they are first read; else empty.
-    left_out
-        Which rows do not count, as they lack a column that the question does not speak of; empty where all do.
     counted
         Which rows of a unit the exact answer is over; empty where it is over all.
     asked_as
@@ -381,7 +379,6 @@ class Plan(ShowsCard):
     picked: Picked | None = None
     prepaid: str = ""
     counted: str = ""
-    left_out: str = ""
     asked_as: str = ""
     assumed: tuple[float | None, bool] | None = None
     comparisons: Comparisons = field(default=Comparisons(), repr=False)

@@ -42,7 +42,7 @@ class ProtectedTable(Verbs):
     >>> patients = example_session().table("patients")
     >>> patients
     <protected table 'patients': age, sex, income; privacy unit: one row;
-     rows with no sex, or with an undeclared sex, are left out; nullable=True counts missing values>
+     rows with no age, sex or income, or with an undeclared sex, are left out; nullable=True counts missing values>
     >>> patients.domain.sizes
     {'age': 100, 'sex': 2, 'income': 10}
     >>> patients.count(error=25).run().value

@@ -129,8 +129,7 @@ class Questions:
         """Return the plan of a query as the ledger stood; reads no data."""
         assert isinstance(query.question, Question)
         self.check_domain(query.question)
-        protected = self._table(query.question.table)
-        table = protected.table
+        table = self._table(query.question.table).table
         plan = self.histories.plan(query if query.prepaid is None else replace(query, fresh=True), table, moment)
         if table.elsewhere:
             check_parts(plan, table)
@@ -150,8 +149,7 @@ class Questions:
         inside = "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment))
         said = [] if plan.free else [closer, fewer, inside]
         warnings = (*plan.warnings, *filter(None, said))
-        missing = explain.rows_left_out(query.question)
-        return replace(plan, counted=table.counted, left_out=missing, steps=steps, warnings=warnings)
+        return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
 
     def _span(self, table: TableSchema, moment: Moment, column: str) -> ReleasedSpan | None:
         """Return between which values most of a column lie, as the latest release of its histogram tells."""
@@ -240,8 +238,7 @@ class Questions:
         paid
             What this run of it cost, in units.
         """
-        protected, domain = self._table(record.table), self.domain_of(record)
-        table = protected.table
+        table, domain = self._table(record.table).table, self.domain_of(record)
         assert isinstance(query.question, Question)
         redraws = partial(self._redraws, record, query.question)
         shown = _reveal(
@@ -256,10 +253,9 @@ class Questions:
             release = replace(release, confidence=joint, together=True, picked=None, again=None)
         if self.minimum is not None:
             release = without_small_groups(release, self.minimum)
-        if missing := explain.rows_left_out(query.question):
-            said = explain.OTHERS_LEFT_OUT if query.statement is None else missing
-            release = replace(release, notes=(*release.notes, said))
-        if query.statement is not None:
+        if query.statement is not None:  # which in SQL would count them
+            if missing := explain.rows_left_out(query.question):
+                release = replace(release, notes=(*release.notes, missing))
             return self._worked_out(release, query.statement)
         return release if query.shown is None else query.shown(release)
 

@@ -351,7 +351,8 @@ class Session(ShowsCard):
         >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
         >>> cost = dpn.Bins(0, 5000, width=100)
         >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
-        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows>
+        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows;
+         rows with no cost are left out; nullable=True counts missing values>
         """
         if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
             said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])

@@ -510,6 +510,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     norm, lost = found
     if function.centres:  # as earlier versions recorded them: all rows should count, as far as noise lets them
         return Clip((*(values or ()), max(norm, Fraction(1))), cut=norms.cut)
+    layered = layered and function.of != "units"  # who counts once in a group is hardly in proportion to the others
     if layered and told is not None and (two := layers_to_clip_at(*told)) is not None:
         return Clip(two[0].bounds, two[1], norms.cut)
     if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:

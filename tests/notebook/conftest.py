@@ -69,7 +69,6 @@ def make_plan():
             "combined": False,
             "actions": (),
             "counted": "",
-            "left_out": "",
             "without_reuse": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
             "parts": (),
             "warnings": (),

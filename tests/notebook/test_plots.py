@@ -146,8 +146,7 @@ def test_the_caption_says_where_the_numbers_come_from(people_table):
     assert "in people where age &gt;= 10" in figure.layout.title.text
     assert (
         figure.layout.title.subtitle.text
-        == "release #1 · measured for 25% of the budget (ε 0.25)<br>95% intervals from noise<br>rows with missing or "
-        "undeclared values in other columns are<br>left out, as declared"
+        == "release #1 · measured for 25% of the budget (ε 0.25)<br>95% intervals from noise"
     )
 
 

@@ -225,7 +225,7 @@ def test_whoever_has_more_rows_than_count_is_said_to_be_left_out(frame):
     with closing(opened(frame.drop(columns="who").assign(who=range(len(frame))), GAUSSIAN, 1)) as session:
         asked = session.table("visits").groupby("city").count(epsilon=0.2)
         assert "rows of each" not in str(asked.plan)
-        assert not any("rows of each" in note for note in asked.run().notes)
+        assert not asked.run().notes
 
 
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)"])

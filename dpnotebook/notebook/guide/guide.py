@@ -68,7 +68,7 @@ def protect_guide(frame: Any, name: str | None = None) -> ProtectGuide:
     )
     >>> guide.protect()
     <protected table 'patients': age, sex; privacy unit: one row;
-     rows with no sex, or with an undeclared sex, are left out; nullable=True counts missing values>
+     rows with no age or sex, or with an undeclared sex, are left out; nullable=True counts missing values>
     """
     variable = _variable(frame)
     if name is not None and not isinstance(name, str):
