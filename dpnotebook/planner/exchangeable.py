@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.information import Information
+from dpnotebook.planner.factored import Factored
 from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts, classes_of, sides_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
@@ -145,20 +145,21 @@ class ByClasses:
         """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
         free = [place for place, kind in enumerate(choice) if kind is None]
         sizes = [self._bases[place].count for place in free]
-        information = Information(math.prod(sizes))
-        matrix = information.matrix.reshape(sizes + sizes)
+        matrix = np.zeros((math.prod(sizes),) * 2)
+        seen = matrix.reshape(sizes + sizes)
+        every = False
         for apart, alike in self._alike.items():
             if all(kind is None or apart[place] for place, kind in enumerate(choice)):
-                _increase(matrix, [apart[place] for place in free], *self._along_classes(*alike, choice))
-        information.refactor()
+                precisions, alongs = self._along_classes(*alike, choice)
+                _increase(seen, [apart[place] for place in free], precisions, alongs)
+                every |= all(apart[place] for place in free)
         asked: Floats = np.ones((1, 1), dtype=np.float64)
-        coefficients: Floats = information.inverse.reshape([*sizes, math.prod(sizes)])
-        for at, place in reversed([*enumerate(free)]):
+        for place in reversed(free):
             side, basis = self._told.asked[place], self._bases[place]
             asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
-            if not side.apart:
-                coefficients = np.tensordot(basis.along([side])[0], coefficients, axes=(0, at))
-        return _Block(asked, *refined(information, asked, coefficients.reshape(asked.shape)))
+        block = Factored(matrix, every=every, queries=len(asked))
+        everything = all(self._told.asked[place].apart for place in free)
+        return _Block(asked, *refined(block, asked, block.inverse if everything else block.applied(asked)))
 
     @cached_property
     def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats]]]:
