@@ -288,13 +288,14 @@ class ByClasses:
                 done = first
             if sides not in summed:
                 summed[sides] = _summed(over, sides)
-            levels, own = self._levels_of(part), summed[sides]
-            if any(each.size < size for each, size in zip(levels, own.shape[1:], strict=True)):
-                own = own[np.ix_(np.arange(count), *levels)]
+            own = summed[sides]
+            if math.prod(axis.size for axis in part.axes) < own[0].size:  # some of the levels
+                own = own[np.ix_(np.arange(count), *self._levels_of(part))]
             own = own.transpose([0, *(1 + at for at in self._places_of(part))])
             share = part.weight / part.spread * math.sqrt(known.precision)
-            if part.totals is None and (place := _run_of(first, part.columns)) is not None:
-                np.multiply(own, share, out=found[:, place].reshape(own.shape))  # where nothing was before
+            if part.totals is None and part.run is not None:
+                numbers = found[:, first + part.run.start : first + part.run.stop]
+                np.multiply(own, share, out=numbers.reshape(own.shape))  # where nothing was before
                 continue
             own = own.reshape(count, len(part.columns)) * share
             if part.totals is None:
@@ -419,13 +420,6 @@ def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs:
         if not apart[place]:
             others = (others[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
     seen += (rows.T @ others).reshape(seen.shape)
-
-
-def _run_of(first: int, columns: Indices) -> slice | None:
-    """Return the places of some numbers, behind so many others, where they follow each other: mostly they do."""
-    if not columns.size or (np.diff(columns) != 1).any():
-        return None
-    return slice(first + int(columns[0]), first + int(columns[-1]) + 1)
 
 
 def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
