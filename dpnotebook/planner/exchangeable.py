@@ -289,7 +289,7 @@ class ByClasses:
             if sides not in summed:
                 summed[sides] = _summed(over, sides)
             own = summed[sides]
-            if math.prod(axis.size for axis in part.axes) < own[0].size:  # some of the levels
+            if math.prod(axis.size for axis in part.axes) < math.prod(own.shape[1:]):  # some of the levels
                 own = own[np.ix_(np.arange(count), *self._levels_of(part))]
             own = own.transpose([0, *(1 + at for at in self._places_of(part))])
             share = part.weight / part.spread * math.sqrt(known.precision)
