@@ -370,6 +370,41 @@ def test_two_kernels_that_extend_at_once(kernel, monkeypatch):
     assert two.audit().ok
 
 
+HALVES = {"age": dpn.Bins(0, 100, width=50), "sex": ["F", "M"]}
+QUARTERS, TENTHS = (HALVES | {"age": dpn.Bins(0, 100, width=width)} for width in (25, 10))
+
+
+def test_levels_that_are_split_in_two_ways_or_taken_away(kernel):
+    """What came first counts; what contradicts it is told why, changes nothing, and costs nothing."""
+    one, two, frame, other = kernel(), kernel(), FRAME.copy(), FRAME.copy()
+    for session, rows in ((one, frame), (two, other)):
+        session.protect(rows, "people", domain=HALVES)
+    ages, women = frame.dp.histogram("age", epsilon=1.0).run(), frame.dp.count(where="sex == 'F'", epsilon=1.0).run()
+    extended(one, frame, QUARTERS, words="Its 2 answers are kept")
+    spent, head = one.spent, one.ledger.head
+    contradicting = [
+        (two, other, TENTHS, r"'age' was Bins\(0, 100, width=25\) and is Bins\(0, 100, width=10\): an edge is gone"),
+        (two, other, HALVES, r"'age' was Bins\(0, 100, width=25\) and is Bins\(0, 100, width=50\): an edge is gone"),
+        (one, frame, QUARTERS | {"sex": ["F"]}, "'sex' was .*: the level 'M' is gone"),
+        (one, frame, QUARTERS | {"sex": ["F", "N", "M2"]}, "'sex' was .*: the level 'M' is gone"),
+        (one, frame, QUARTERS | {"age": dpn.Bins(0, 50, width=25)}, ".*its bounds may only be wider"),
+        (one, frame, {"age": QUARTERS["age"]}, "'sex' is gone"),
+    ]
+    for session, rows, domain, why in contradicting:
+        with pytest.raises(dpn.LedgerMismatch, match=f"rest on its domain.*Here {why}.*'people_2'"):
+            session.protect(rows, "people", domain=domain)
+    with pytest.raises(dpn.LedgerConflict, match="was changed by another kernel"):
+        other.dp.histogram("age", epsilon=1.0).run()
+    assert one.ledger.head == head
+    two.protect(other, "people", domain=QUARTERS)
+    for rows in (frame, other):
+        assert rows.dp.count(where="sex == 'F'", epsilon=1.0).run().value == women.value
+        older = rows.dp.count(where="age < 50", epsilon=1.0).run()  # a bin of before is two of now
+        assert (older.paid, older.value) == (0, values(ages)[0])
+    assert two.spent == spent
+    assert two.audit().ok
+
+
 def test_what_was_charged_and_interrupted_is_answered_before(kernel, monkeypatch):
     session, frame = kernel(), FRAME.copy()
     session.protect(frame, "people", domain=BEFORE)

@@ -661,6 +661,56 @@ def test_the_domain_is_extended_for_all_parts(kernel):
     assert repr(again.protect(copies(), "visits", domain=wider)).count("3 of 3 parts")
 
 
+FINER = DOMAIN | {"cost": dpn.Bins(0, 1_000, width=250, nullable=True)}
+OTHERWISE = DOMAIN | {"cost": dpn.Bins(0, 1_000, width=200, nullable=True)}
+
+
+def test_extensions_that_contradict_a_part_change_nothing(kernel):
+    """Of two kernels one declares first; the other is told, can go on with that, and pays nothing twice."""
+    one, other, frames, others = kernel(), kernel(), copies(), copies()
+    visits = one.protect(frames[:2], "visits", domain=DOMAIN)
+    other.protect(others[:2], "visits", domain=DOMAIN)
+    by_part = visits.groupby("part").count(epsilon=1.0).run()
+    with pytest.warns(dpn.LedgerWarning, match="Its 1 answer is kept"):
+        one.protect(frames[:2], "visits", domain=FINER)
+    spent, head = one.spent, one.ledger.head
+    refused = [
+        (
+            LedgerMismatch,
+            "Here 'cost' was .*width=250.* is .*width=200.*an edge",
+            lambda: both(other, others, OTHERWISE),
+        ),
+        (LedgerMismatch, "Here 'cost' is gone", lambda: both(other, others, DOMAIN)),
+        (LedgerMismatch, "Here 'sex' is gone", lambda: both(one, frames, {"age": FINER["age"], "cost": FINER["cost"]})),
+        (LedgerMismatch, "'sex' was .*: the level 'M' is gone", lambda: both(one, frames, FINER | {"sex": ["F", "X"]})),
+        (LedgerMismatch, "its data differ", lambda: both(one, frames[::-1][1:], FINER)),
+        (LedgerConflict, "changed by another kernel", lambda: other.extend("visits", others[2])),
+        (LedgerConflict, "changed by another kernel", lambda: other.extend("visits", others[1], part=2)),
+        (LedgerConflict, "changed by another kernel", lambda: other.table("visits").count(epsilon=1.0).run()),
+    ]
+    for kind, words, use in refused:
+        with pytest.raises(kind, match=words):
+            use()
+    assert one.ledger.head == head
+    again = both(other, others, FINER)
+    assert values(again.groupby("part").count(epsilon=1.0).run()) == values(by_part)
+    other.extend("visits", others[2])
+    with pytest.raises(LedgerConflict, match="changed by another kernel"):
+        one.table("visits").count(epsilon=1.0).run()
+    one.extend("visits", frames[2])
+    for session in (one, other):
+        assert values(session.table("visits").groupby("part").count(where="part < 3", epsilon=1.0).run()) == values(
+            by_part
+        )
+        assert session.spent == spent
+        assert session.audit().ok
+
+
+def both(session, frames, domain):
+    """Declare the first two parts of a table that has two."""
+    return session.protect(frames[:2], "visits", domain=domain)
+
+
 def test_a_domain_is_corrected_from_the_first_part_on(kernel):
     session = kernel()
     session.protect(MONTHS, "visits", domain=DOMAIN)

@@ -143,10 +143,15 @@ def check_domain(table: str, said: int | None, since: int) -> None:
         If another kernel changed the domain meanwhile.
     """
     if said not in (None, since):
-        raise LedgerConflict(
-            f"the domain of {shorten(table)} was changed by another kernel after it was protected here; nothing was "
-            "spent. Protect it again, with the domain that it has there"
-        )
+        raise changed_elsewhere(table)
+
+
+def changed_elsewhere(table: str) -> LedgerConflict:
+    """Return the error that a table has another domain by now than it was protected with here."""
+    return LedgerConflict(
+        f"the domain of {shorten(table)} was changed by another kernel after it was protected here; nothing was "
+        "spent. Protect it again, with the domain that it has there"
+    )
 
 
 def check_answered(table: str, waiting: Collection[int]) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.information import Information
+from dpnotebook.planner.factored import Factored
 from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts, classes_of, sides_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
@@ -145,20 +145,21 @@ class ByClasses:
         """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
         free = [place for place, kind in enumerate(choice) if kind is None]
         sizes = [self._bases[place].count for place in free]
-        information = Information(math.prod(sizes))
-        matrix = information.matrix.reshape(sizes + sizes)
+        matrix = np.zeros((math.prod(sizes),) * 2)
+        seen = matrix.reshape(sizes + sizes)
+        every = False
         for apart, alike in self._alike.items():
             if all(kind is None or apart[place] for place, kind in enumerate(choice)):
-                _increase(matrix, [apart[place] for place in free], *self._along_classes(*alike, choice))
-        information.refactor()
+                precisions, alongs = self._along_classes(*alike, choice)
+                _increase(seen, [apart[place] for place in free], precisions, alongs)
+                every |= all(apart[place] for place in free)
         asked: Floats = np.ones((1, 1), dtype=np.float64)
-        coefficients: Floats = information.inverse.reshape([*sizes, math.prod(sizes)])
-        for at, place in reversed([*enumerate(free)]):
+        for place in reversed(free):
             side, basis = self._told.asked[place], self._bases[place]
             asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
-            if not side.apart:
-                coefficients = np.tensordot(basis.along([side])[0], coefficients, axes=(0, at))
-        return _Block(asked, *refined(information, asked, coefficients.reshape(asked.shape)))
+        block = Factored(matrix, every=every, queries=len(asked))
+        everything = all(self._told.asked[place].apart for place in free)
+        return _Block(asked, *refined(block, asked, block.inverse if everything else block.applied(asked)))
 
     @cached_property
     def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats]]]:
@@ -287,13 +288,14 @@ class ByClasses:
                 done = first
             if sides not in summed:
                 summed[sides] = _summed(over, sides)
-            levels, own = self._levels_of(part), summed[sides]
-            if any(each.size < size for each, size in zip(levels, own.shape[1:], strict=True)):
-                own = own[np.ix_(np.arange(count), *levels)]
+            own = summed[sides]
+            if math.prod(axis.size for axis in part.axes) < math.prod(own.shape[1:]):  # some of the levels
+                own = own[np.ix_(np.arange(count), *self._levels_of(part))]
             own = own.transpose([0, *(1 + at for at in self._places_of(part))])
             share = part.weight / part.spread * math.sqrt(known.precision)
-            if part.totals is None and (place := _run_of(first, part.columns)) is not None:
-                np.multiply(own, share, out=found[:, place].reshape(own.shape))  # where nothing was before
+            if part.totals is None and part.run is not None:
+                numbers = found[:, first + part.run.start : first + part.run.stop]
+                np.multiply(own, share, out=numbers.reshape(own.shape))  # where nothing was before
                 continue
             own = own.reshape(count, len(part.columns)) * share
             if part.totals is None:
@@ -418,13 +420,6 @@ def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs:
         if not apart[place]:
             others = (others[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
     seen += (rows.T @ others).reshape(seen.shape)
-
-
-def _run_of(first: int, columns: Indices) -> slice | None:
-    """Return the places of some numbers, behind so many others, where they follow each other: mostly they do."""
-    if not columns.size or (np.diff(columns) != 1).any():
-        return None
-    return slice(first + int(columns[0]), first + int(columns[-1]) + 1)
 
 
 def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 RANK = 1e-11  # least pivot, relative to the diagonal: only how G is made depends on it, not what counts as determined
+CLEAR = 1e-6  # least pivot where none are sought: no answer is believed without its residual
 UNSEEN = 1e-6  # a larger residual says that a new measurement sees what none before it saw
 DRIFT = 1e-8  # a larger residual of what was just measured says that the updates have lost too many digits
 FEW = 16  # measurements that update G; more are added by a new factorisation
@@ -70,6 +71,10 @@ class Information:
             self._inverse, _ = generalised_inverse(self.matrix)
             self.updated = False
         return self._inverse
+
+    def applied(self, rows: Floats) -> Floats:
+        """Return rows times the generalised inverse."""
+        return np.asarray(rows @ self.inverse)
 
     def refactor(self) -> None:
         """Forget the generalised inverse, so that it is made anew from the information matrix."""
@@ -234,33 +239,63 @@ def _independent(residuals: Floats) -> tuple[Indices, Indices]:
     return chosen, places[: chosen.size]
 
 
-def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
+def generalised_inverse(matrix: Floats, *, every: bool = False) -> tuple[Floats, int]:
     """Return a generalised inverse of a positive semidefinite matrix, and its rank.
 
-    The inverse of a largest well-conditioned principal part, found by a pivoted Cholesky factorisation, with zeros
-    around it.
+    The inverse of a largest well-conditioned principal part, with zeros around it; parameters as for `factor_of`.
     """
-    from scipy.linalg.lapack import dpotri, dpstrf
+    from scipy.linalg.lapack import dpotri
 
     n = matrix.shape[0]
-    scale = np.sqrt(np.diagonal(matrix))
-    safe = np.where(scale > 0, scale, 1.0)
-    scaled = np.divide(matrix.T, safe, order="F")  # in the order that it is in: it is symmetric
-    scaled /= safe[:, None]
-    factor, pivots, rank, _ = dpstrf(scaled, tol=RANK, lower=1, overwrite_a=1)
-    del scaled
-    kept = pivots[:rank] - 1
+    factor, kept, scale = factor_of(matrix, every=every)
+    rank = kept.size
     if not rank:
         return np.zeros((n, n)), 0
-    part, _ = dpotri(factor[:rank, :rank], lower=1, overwrite_c=1)
+    part, _ = dpotri(factor, lower=1, overwrite_c=1)
     del factor  # before there is another matrix of all
-    found = np.zeros((n, n))
     for start in range(0, rank, AT_ONCE):  # in its place: the time goes into memory that is touched first
         end = start + AT_ONCE
         square = part[start:end, start:end]
         square[:] = np.tril(square) + np.tril(square, -1).T
         part[start:end, end:] = part[end:, start:end].T
-    part /= safe[kept]
-    part /= safe[kept, None]
+    part /= scale
+    part /= scale[:, None]
+    if (kept == np.arange(rank)).all() and rank == n:
+        return part.T, n
+    found = np.zeros((n, n))
     found[np.ix_(kept, kept)] = part.T
     return found, int(rank)
+
+
+def factor_of(matrix: Floats, *, every: bool = False) -> tuple[Floats, Indices, Floats]:
+    """Return the lower Cholesky factor of a largest well-conditioned principal part of a positive semidefinite matrix.
+
+    Parameters
+    ----------
+    matrix
+        Which one, shape (n, n).
+    every
+        Whether the rank is likely to be full: then pivots, which take longer, are sought only where it is not.
+
+    Returns
+    -------
+    The factor of what is over the scales of its rows and columns; which rows these are, and their scales.
+    """
+    from scipy.linalg.lapack import dpotrf, dpstrf
+
+    scale = np.sqrt(np.diagonal(matrix))
+    safe = np.where(scale > 0, scale, 1.0)
+    if every:
+        factor, failed = dpotrf(_scaled(matrix, safe), lower=1, overwrite_a=1, clean=0)
+        if not failed and (np.diagonal(factor) ** 2 > CLEAR).all():
+            return factor, np.arange(len(safe)), safe
+    factor, pivots, rank, _ = dpstrf(_scaled(matrix, safe), tol=RANK, lower=1, overwrite_a=1)
+    kept = pivots[:rank] - 1
+    return factor[:rank, :rank], kept, safe[kept]
+
+
+def _scaled(matrix: Floats, scale: Floats) -> Floats:
+    """Return a matrix over the scales of its rows and columns, by columns."""
+    found = np.divide(matrix.T, scale, order="F")  # in the order that it is in: it is symmetric
+    found /= scale[:, None]
+    return found

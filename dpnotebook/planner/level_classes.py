@@ -68,13 +68,18 @@ def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides |
     return tuple(found)
 
 
-def _latest_sides(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
-    """Return `sides_of` a part of what was measured, of the latest attributes kept: it is looked at in every plan."""
-    kept = part.kept.get("sides")
-    if kept is None or kept[0] != tuple(names):
-        kept = part.kept["sides"] = tuple(names), sides_of(part, names, domain)
-    found: Sides | None = kept[1]
-    return found
+def _latest_sides(known: Repeats, names: tuple[str, ...], domain: Domain) -> list[tuple[ProductTerm, Sides | None]]:
+    """Return what measurements say of some attributes, and `sides_of` that: kept for the latest, as plans look often.
+
+    Nothing where they are of some rows by other attributes: what they say of these alone is not known how to find.
+    """
+    if known.sided is None or known.sided[0] != names:
+        measurement = known.measurement
+        found: list[tuple[ProductTerm, Sides | None]] = []
+        if set(measurement.where.attributes) <= set(names) and measurement.summand.components == 1:
+            found = [(part, sides_of(part, names, domain)) for _, part in known.seen_in(names, domain)]
+        known.sided = names, found
+    return known.sided[1]
 
 
 class Basis:
@@ -185,7 +190,7 @@ class ToldProducts:
     """
 
     def __init__(self, names: Sequence[str], domain: Domain, asked: Sides) -> None:
-        self.names, self.domain, self.asked = names, domain, asked
+        self.names, self.domain, self.asked = tuple(names), domain, asked
         self.precisions: dict[Sides, float] = {}
         self.parts: list[tuple[Repeats, Sides, ProductTerm, int]] = []  # and where its numbers start among all
         self.measured: list[tuple[Repeats, int]] = []
@@ -197,12 +202,8 @@ class ToldProducts:
 
     def put(self, known: Repeats) -> None:
         """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
-        if not set(known.measurement.where.attributes) <= set(self.names):
-            return  # what they say of other attributes alone is not known how to find
         first, before = self.size, len(self.parts)
-        single = known.measurement.summand.components == 1
-        for _, part in known.seen_in(self.names, self.domain) if single else ():
-            sides = _latest_sides(part, self.names, self.domain)
+        for part, sides in _latest_sides(known, self.names, self.domain):
             if sides is None:
                 self.every = self.products = False
             elif sides in self.precisions or self._made_room(sides):

@@ -172,11 +172,15 @@ class OverAtoms:
 
     @cached_property
     def _sources(self) -> tuple[int, ...]:
-        mixtures = np.eye(self.count)[np.isfinite(self.variances)]
-        if not len(mixtures):
+        known = np.flatnonzero(np.isfinite(self.variances))
+        if not known.size:
             return ()
-        if len(mixtures) > MOST_SOURCES:
-            mixtures = (MIDDLE + np.cos(np.arange(len(mixtures)) * math.sqrt(ANGLES[0])))[None, :] @ mixtures
+        if known.size > MOST_SOURCES:
+            mixtures = np.zeros((1, self.count))
+            mixtures[0, known] = MIDDLE + np.cos(np.arange(known.size) * math.sqrt(ANGLES[0]))
+        else:
+            mixtures = np.zeros((known.size, self.count))
+            mixtures[np.arange(known.size), known] = 1
         sources = [*self.block.sources.values()]
         total = np.array([sum(source.repeats.values()) for source in sources])
         precise = np.array([max(source.repeats.values()) for source in sources])

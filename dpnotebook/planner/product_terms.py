@@ -64,9 +64,11 @@ class ProductTerm:
         return frozenset(axis.attribute for axis in self.axes) | frozenset(self.where.attributes)
 
     @cached_property
-    def kept(self) -> dict[str, Any]:
-        """What was found out about it, by those who ask for it again and again."""
-        return {}
+    def run(self) -> slice | None:
+        """The places of its numbers among those of its measurement, where they follow each other: mostly they do."""
+        if not self.columns.size or (np.diff(self.columns) != 1).any():
+            return None
+        return slice(int(self.columns[0]), int(self.columns[-1]) + 1)
 
     @cached_property
     def spread(self) -> float:

@@ -44,6 +44,8 @@ class Repeats:
         The same of each measurement; without those that others refine.
     latest
         The release of the latest of them, and minus its place there; of a measurement that refines another, the other.
+    sided
+        What `level_classes` made of them, and over which attributes: the latest.
     """
 
     measurement: Measurement
@@ -52,6 +54,7 @@ class Repeats:
     precision: float = 0.0
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
+    sided: tuple[tuple[str, ...], Any] | None = field(default=None, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
 

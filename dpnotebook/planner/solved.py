@@ -20,6 +20,8 @@ from dpnotebook.planner.information import THIN, UNSEEN, Information
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+    from dpnotebook.planner.factored import Factored
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
@@ -129,7 +131,7 @@ def solve(information: Information, queries: Floats) -> Solved:
     return Solved(z, told @ z.T, queries - told, information.updated)
 
 
-def refined(information: Information, queries: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
+def refined(information: Information | Factored, queries: Floats, coefficients: Floats) -> tuple[Floats, Floats]:
     """Return the coefficients z of queries q, and zX, with most of what rounding lost taken back.
 
     Parameters
@@ -139,7 +141,7 @@ def refined(information: Information, queries: Floats, coefficients: Floats) -> 
     coefficients
         Queries times the generalised inverse.
     """
-    inverse, matrix, z = information.inverse, information.matrix, coefficients
+    matrix, z = information.matrix, coefficients
     told = z @ matrix
     sizes = np.abs(queries).max(axis=1, initial=0.0)
     residual = np.abs(queries - told).max(axis=1, initial=0.0)
@@ -149,7 +151,7 @@ def refined(information: Information, queries: Floats, coefficients: Floats) -> 
         if not open_.any():
             break
         z = z.copy() if z is coefficients else z
-        z[open_] += (queries[open_] - told[open_]) @ inverse
+        z[open_] += information.applied(queries[open_] - told[open_])
         told[open_] = z[open_] @ matrix
         residual = np.abs(queries - told).max(axis=1, initial=0.0)
     return z, told

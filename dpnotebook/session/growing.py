@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpnotebook.domain.parts import with_parts
+from dpnotebook.domain import Domain
+from dpnotebook.domain.parts import with_parts, without_parts
+from dpnotebook.domain.schema import without_words
 from dpnotebook.errors import ArgumentError, DomainError, LedgerMismatch, shorten
+from dpnotebook.ledger.chain import to_bytes
+from dpnotebook.ledger.checks import changed_elsewhere
 from dpnotebook.ledger.replay import parts_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.session.protected_rows import ProtectedRows
@@ -43,6 +47,20 @@ def grown(table: TableSchema, known: Mapping[str, Any], here: int, *, one_part: 
         )
     parts = max(len(parts_of(known)), here + 1)
     return replace(table, domain=with_parts(table.columns, parts), parts=parts, asked=None, adds=adds)
+
+
+def check_columns(table: TableSchema, known: Mapping[str, Any]) -> None:
+    """Check that a table has here the columns that the ledger knows, before a part is added.
+
+    Raises
+    ------
+    LedgerConflict
+        If another kernel declared them otherwise meanwhile.
+    """
+    there = Domain.from_json(known["domain"])
+    there = without_parts(there) if "parts" in known else there
+    if to_bytes(without_words(there.to_json())) != to_bytes(without_words(table.columns.to_json())):
+        raise changed_elsewhere(table.name)
 
 
 def place_of(rows: ProtectedRows, parts: Sequence[ProtectedRows], part: int | None) -> int | None:

@@ -55,6 +55,7 @@ from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
 from dpnotebook.session.growing import (
     already_words,
     check_all_parts,
+    check_columns,
     check_part,
     check_parts_are,
     given_parts,
@@ -490,7 +491,8 @@ class Session(ShowsCard):
         LedgerMismatch
             If the ledger knows other rows as this part.
         LedgerConflict
-            If another kernel changed the table at the same moment, or what was charged is not answered yet.
+            If another kernel declared other columns meanwhile, or changed the table at the same moment, or what was
+            charged is not answered yet.
 
         Warns
         -----
@@ -519,7 +521,9 @@ class Session(ShowsCard):
         protected = self.table(name)
         with watched() as report:
             report(None, f"reading {name}")
+            since = self.ledger.domains(name)[-1].since  # before it is compared: what changes later is seen by that
             registered = self.ledger.tables()[name]
+            check_columns(protected.table, registered)
             schema = grown(protected.table, registered, len(protected.parts), one_part=one_part)
             known, earlier = parts_of(registered), () if schema.adds else protected.parts
             rows = ProtectedRows(schema, data, self.ledger.key, earlier=earlier)
@@ -539,7 +543,6 @@ class Session(ShowsCard):
                 if place < len(known):
                     self._registered(candidate)
                 else:
-                    since = self.ledger.domains(name)[-1].since
                     self.ledger.grow(name, fingerprint=rows.fingerprint, since=since, adds=schema.adds)
             except BaseException:  # statements must not read what the ledger does not know of
                 self._statements.relations.protect(protected)

@@ -261,8 +261,8 @@ PLANTED = (
         "how many rows units have is told with a tenth too little noise",
         "finding how many rows of a person count costs a ninth more than is charged",
         "sql/rows_profile.py",
-        "select.contribution.most, histogram_scale(accountant, costs.rows)",
-        "select.contribution.most, histogram_scale(accountant, costs.rows) * Fraction(9, 10)",
+        "select.most_counted, histogram_scale(accountant, costs.rows)",
+        "select.most_counted, histogram_scale(accountant, costs.rows) * Fraction(9, 10)",
         (f"{ROWS}::test_a_statement_and_what_it_finds_cost_what_it_costs",),
     ),
     Mutant(
