@@ -43,7 +43,9 @@ VERBS = {
     "not protected": lambda s, t: s.table("persons"),
     "no such column declared": lambda s, t: s.protect(FRAME, "b", domain={"aged": dpn.Range(0, 9)}),
     "texts as numbers": lambda s, t: s.protect(FRAME, "b", domain={"sex": dpn.Range(0, 9)}),
-    "unit without rows": lambda s, t: s.protect(FRAME, "b", unit="age", domain=PEOPLE).count(epsilon=0.1).plan,
+    "unit without rows": lambda s, t: (
+        s.protect(FRAME, "b", unit="age", domain=PEOPLE).count(epsilon=0.1, simultaneous=True).plan
+    ),
     "rows without unit": lambda s, t: s.protect(FRAME, "b", max_rows=3, domain=PEOPLE),
     "other rows": lambda s, t: s.protect(FRAME.head(20), "people", domain=PEOPLE),
     "public by accident": lambda s, t: s.register(FRAME, "b"),
