@@ -14,6 +14,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, find_bounds
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.noising import noisy, released
 from dpnotebook.sql.profile import clips, measured_profile
 from dpnotebook.sql.rewrite.bounded_aggregation import magnitudes, totals
@@ -58,7 +59,8 @@ def error(table, chosen, found=None):
         drawn = noisy(measured, exact, draw)
         kept = released(measured, exact, drawn)
         answers = np.zeros(GROUPS)
-        answers[place] = np.where(kept, estimate(measured, drawn, 0.95)[0].value, 0.0)
+        told = with_combinations(measured, drawn[kept])
+        answers[place] = np.where(kept, estimate(told, drawn, 0.95)[0].value, 0.0)
         squares.append(np.mean((answers - truth) ** 2))
     return math.sqrt(np.mean(squares))
 
