@@ -347,35 +347,22 @@ class StatementVerbs:
         confidence: float,
         fresh: bool,
     ) -> Query | None:
-        """Return the query of `_aggregated` for sums and means, where an epsilon buys more as in SQL; else None."""
-        if (found := self._of_rows_found(pairs, named, where, given, confidence, fresh)) is not None:
-            return found
-        if not self._buys_more_as_in_sql(given) or all(function not in ("sum", "mean") for _, function in pairs):
+        """Return the query of `_aggregated` where that is better asked as in SQL, for what is given; else None.
+
+        That is so where nobody has said how many rows of a unit count, which statements find, and of sums and means
+        where an epsilon buys more so.
+        """
+        if any(
+            isinstance(self._table.domain[key], Bins | Times) for key in self._keys
+        ):  # SQL has other groups of these
+            return None
+        found = self._table.unit is not None and self._table.max_rows is None
+        averaged = any(function in ("sum", "mean") for _, function in pairs)
+        if not (found or (averaged and self._buys_more_as_in_sql(given))):
             return None
         with suppress(DomainError):  # as of parts of a table, which only the planner tells apart
             return self._aggregated(pairs, named, where, given, confidence, fresh)
         return None
-
-    def _of_rows_found(
-        self,
-        pairs: Sequence[tuple[str | None, str]],
-        named: Sequence[str],
-        where: str | None,
-        given: Mapping[str, float | str | None],
-        confidence: float,
-        fresh: bool,
-    ) -> Query | None:
-        """Return the query of `_aggregated` where nobody has said how many rows of a unit count: SQL finds that."""
-        if self._table.unit is None or self._table.max_rows is not None or self._grouped_by_bins:
-            return None
-        with suppress(DomainError):
-            return self._aggregated(pairs, named, where, given, confidence, fresh)
-        return None
-
-    @property
-    def _grouped_by_bins(self) -> bool:
-        """Whether answers are grouped by what SQL has other groups of."""
-        return any(isinstance(self._table.domain[key], Bins | Times) for key in self._keys)
 
     def _buys_more_as_in_sql(self, given: Mapping[str, float | str | None]) -> bool:
         """Return whether sums and means are mostly much closer as in SQL for what is given.
@@ -384,7 +371,7 @@ class StatementVerbs:
         """
         if given["epsilon"] is None or self._table.contribution_bound < LEAST_ROWS:
             return False
-        return given["error"] is None and given["variance"] is None and not self._grouped_by_bins
+        return given["error"] is None and given["variance"] is None
 
     def _aggregated(
         self,

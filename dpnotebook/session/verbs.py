@@ -145,10 +145,8 @@ class Grouped(StatementVerbs):
         """
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         if objective is None and simultaneous is False:
-            named = [self._named("count")]
-            if (
-                as_in_sql := self._of_rows_found([(None, "count")], named, where, given, confidence, fresh)
-            ) is not None:
+            pairs, named = [(None, "count")], [self._named("count")]
+            if (as_in_sql := self._of_many_rows(pairs, named, where, given, confidence, fresh)) is not None:
                 return as_in_sql
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._query(Measure("count"), where, accuracy, fresh, simultaneous)
@@ -371,7 +369,7 @@ class Grouped(StatementVerbs):
         if objective is None and isinstance(quantiles, float):
             pairs, named = [(ranked, f"{100 * quantiles:.12g}%")], [self._named("quantile")]
             given = {"epsilon": epsilon, "error": error, "variance": variance}
-            if (as_in_sql := self._of_rows_found(pairs, named, where, given, confidence, fresh)) is not None:
+            if (as_in_sql := self._of_many_rows(pairs, named, where, given, confidence, fresh)) is not None:
                 return as_in_sql
         return self._query(
             Measure("quantile", ranked, quantile=quantiles),

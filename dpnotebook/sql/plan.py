@@ -34,13 +34,11 @@ from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
-FIND_ROWS = (
-    "find first how many rows of one unit to let count, with a tenth to a quarter of the cost: a noisy histogram that "
-    "counts each unit once. Later statements over the same rows use what it found for nothing"
+FIND = (
+    "find first how many {0} of one unit to let count, with a tenth to a quarter of the cost: a noisy histogram that "
+    "counts each unit once. Later statements {1} use what it found for nothing"
 )
-FIND_GROUPS = FIND_ROWS.replace("how many rows of one unit", "how many groups of one unit").replace(
-    "over the same rows", "by the same groups"
-)
+FIND_ROWS, FIND_GROUPS = FIND.format("rows", "over the same rows"), FIND.format("groups", "by the same groups")
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 

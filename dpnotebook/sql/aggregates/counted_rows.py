@@ -100,8 +100,10 @@ class CountedRows:
         about, most = map(three_digits, self.lost[:2])
         more = f", at most about {most}" if about != most else ""
         what = "units" if self.of_units or self.of_groups else "rows"
-        taken = f"about {about} {what}" if self.lost.most >= LITTLE else "hardly any"
-        return f"that leaves {taken} out of a group{more if self.lost.most >= LITTLE else ''}{said_apart(self.lost)}"
+        taken = "hardly any out of a group"
+        if self.lost.most >= LITTLE:
+            taken = f"about {about} {what} out of a group{more}"
+        return f"that leaves {taken}{said_apart(self.lost)}"
 
     @property
     def _moving(self) -> str:

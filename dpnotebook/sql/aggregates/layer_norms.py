@@ -96,7 +96,7 @@ def nearly_best_layers(
     return error <= min(best, float(single.min())) + math.log(NEARLY)
 
 
-def _places(found: NormCounts, best: int, whole: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _places(found: NormCounts, best: int, whole: bool) -> Places:
     """Return the numbers of the norms that either of two may be."""
     every = np.arange(best % STEPS, found.norms.size, STEPS)
     norms, one = found.norms[every], found.norms[best]
@@ -104,13 +104,7 @@ def _places(found: NormCounts, best: int, whole: bool) -> tuple[NDArray[np.intp]
     return short if short.size else np.array([best]), every[(norms >= one) & (norms <= one * LONGER)]
 
 
-def _errors(
-    found: NormCounts,
-    noise: float,
-    groups: int,
-    places: tuple[NDArray[np.intp], NDArray[np.intp]],
-    share: float,
-) -> Floats:
+def _errors(found: NormCounts, noise: float, groups: int, places: Places, share: float) -> Floats:
     """Return the logarithm of the error of each pair of norms, expected over whether some units lie apart."""
     inner, outer = found.norms[places[0]][:, None], found.norms[places[1]][None, :]
     first = (noise * inner) ** 2 / (1.0 - share)

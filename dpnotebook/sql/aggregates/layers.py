@@ -215,7 +215,7 @@ def _step(measuring: Measuring, block: int) -> float:
 def _with_combination(
     measuring: Measuring, part: AggregateInput, numbers: NDArray[np.int64], noisy: bool
 ) -> AggregateInput:
-    if not part.found or (layers := layers_of(part.bounds)) is None or len(part.blocks) < len(("inner", "outer")):
+    if not part.found or (layers := layers_of(part.bounds)) is None or len(part.blocks) < 2:
         return part
     found = Combination()
     if noisy:
