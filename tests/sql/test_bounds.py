@@ -145,18 +145,22 @@ def test_an_empty_bin_passes_the_level_as_seldom_as_is_said(noise):
 
 @pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
 def test_bounds_of_skewed_data_are_near_its_ends(accountant):
-    """Of 50,000 units: the bound is passed by a few at most, and is not far above the largest of the rest."""
+    """Of 50,000 units: the bound is passed by a few at most, and is not far above the largest of the rest.
+
+    Noise adds bins up to twice as far out once in a thousand times, and once in 8,000 for each further doubling.
+    """
     values = np.random.default_rng(5).lognormal(3, 1.0, 50_000)
     chosen = select(aggregate("sum"))
     units = accountant.units(0.5)
     found = [bounds_of(chosen, values, units, accountant) for _ in range(50)]
     assert np.mean([lower == 0 for lower, _ in found]) > 0.9
+    assert np.mean([-lower > upper for lower, upper in found]) < 0.1
     for lower, upper in found:
-        assert -lower <= upper
+        assert -lower <= 4 * upper
         left_out = np.sum(values > float(upper))
         level = _level(accountant.noise, histogram_scale(accountant, units), 1)
         assert left_out <= level
-        assert upper <= 2 * values.max()
+        assert upper <= 4 * values.max()
 
 
 def test_an_average_of_whole_numbers_is_none_and_counts_are_not_negative():
