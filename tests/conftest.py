@@ -153,7 +153,7 @@ def pytest_collection():
 def _fix_noise(patch):
     """Let noise, keys of samples, and what generators without a seed draw be those of one stream from its beginning."""
     drawn, generator = Randomness(bytes(32)).source("tests"), np.random.default_rng
-    for module in ("noise", "noise_down", "randomness"):  # the last one at last: the others take it from there when they are imported
+    for module in ("noise", "noise_down", "randomness"):  # the others take it from the last one when they are imported
         patch.setattr(f"dpnotebook.privacy.{module}.random_bytes", drawn)
     patch.setattr("dpnotebook.ledger.writing.secrets", SimpleNamespace(token_bytes=drawn))
     patch.setattr(np.random, "default_rng", lambda seed=None: generator(list(drawn(32)) if seed is None else seed))
