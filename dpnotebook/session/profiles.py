@@ -51,7 +51,7 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
             found.append(dict(zip(COLUMNS, (*known, *counted.described, math.nan, math.nan), strict=True)))
         for i, norms in _measured(select, told.get("profile", {})).items():
             units, half, most = norms.described
-            low, high = (math.nan, math.nan) if norms.values is None else map(float, norms.values)
+            low, high = (math.nan, math.nan) if norms.values is None else map(float, norms.values[:2])
             aggregate = select.aggregates[i]
             said = (number, table, plan["words"], aggregate.words or aggregate.name, norms.groups, units)
             found.append(dict(zip(COLUMNS, (*said, half, most, low, high), strict=True)))

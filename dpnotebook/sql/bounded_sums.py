@@ -71,6 +71,8 @@ class Component:
         Of pairs: the other column; None where single values count.
     together
         Under "l2": the number of the vector that this is a part of; None where it is one by itself.
+    centre
+        Of "centred" under "l2": what stands for the middle of the bounds; None where it is the middle.
     beyond
         Under "l2": the norm in steps from which on it is added up, up to `largest` steps more: what is below is in
         another component.
@@ -86,6 +88,7 @@ class Component:
     other: Partner | None = None
     together: int | None = None
     beyond: int = 0
+    centre: Fraction | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:

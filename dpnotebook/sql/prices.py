@@ -183,7 +183,7 @@ def price(
                     _range(half_widths) if math.isnan(error.half_width) else None,
                     by_values,
                     _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
-                    _reach(aggregate) if inside else None,
+                    _reach(aggregate, select.contribution.kind == "l2") if inside else None,
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows))
@@ -233,13 +233,18 @@ def _what_to_say(aggregate: Aggregate) -> str:
     return f"to know it before a first run, {column}write contribution_bounds_per_{per} => (lower, upper)"
 
 
-def _reach(aggregate: Aggregate) -> tuple[float, str] | None:
-    """Return how far the declared values of a sum or a mean reach, and what that is; None of what is not linear."""
+def _reach(aggregate: Aggregate, clipped: bool) -> tuple[float, str] | None:
+    """Return how far the declared values of a sum or a mean reach, and what that is; None of what is not linear.
+
+    Where vectors are clipped to a norm, means are centred, and their noise is in proportion to how values are spread.
+    """
     function = function_of(aggregate.kind)
     if aggregate.within is None or function.squares or not (function.adds or function.centres):
         return None
     low, high = map(float, aggregate.within)
-    return (max(-low, high), "that values reach from 0") if function.adds else (high - low, "that values lie apart")
+    if function.adds:
+        return max(-low, high), "that values reach from 0"
+    return ((high - low) / 2, "of their standard deviation") if clipped else (high - low, "that values lie apart")
 
 
 def _range(half_widths: Sequence[float]) -> tuple[float, float] | None:

@@ -38,6 +38,7 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.centring import centred_by
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.noising import Draw
@@ -85,7 +86,8 @@ class Norms:
     groups
         How many groups there were.
     values
-        Bounds of the values, where the vectors depend on them; None where these do not, or were hidden by noise.
+        Bounds of the values, where the vectors depend on them, with what they are centred by behind them if that is not
+        their middle; None where these do not, or were hidden by noise.
     cut
         What keeping values between these takes from an answer.
     means
@@ -253,7 +255,8 @@ class KnownValues:
         known = all(level is not None for level in levels)
         groups = math.prod(len(level or ()) for level in levels) if known else self.groups
         noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, groups)
-        bounds, cut = self.histogram.bounds(select.aggregates[index], noise)
+        clipped = select.contribution.kind == "l2"
+        bounds, cut = self.histogram.bounds(select.aggregates[index], noise, clipped=clipped)
         return (self.bounds, self.cut) if bounds is None else (bounds, cut)
 
 
@@ -498,7 +501,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     if function.centres and norms.means is not None:
         if values is None or (choices := _choices(select, index, norms)) is None:
             return Clip(usual, cut=norms.cut)
-        chosen, half = choices.best(noise), float(values[1] - values[0]) / 2
+        chosen, half = choices.best(noise), float(centred_by(values)[1])
         worth, answer = (half**2, norms.cut.answer) if function.squares else (half, math.nan)
         about, most, _, apart, looked = chosen.moved
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
@@ -535,8 +538,11 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     """Return the norms that units may be clipped to for a mean, of which the profile tells what units have."""
     assert norms.means is not None
     assert norms.even_groups is not None  # recorded with them
-    squares, usual = function_of(select.aggregates[index].kind).squares, _most_usual(select, index, norms)
-    return choices_for_means(norms.counts, float(norms.scale), norms.means, norms.even_groups, squares, usual)
+    aggregate, usual, farthest = select.aggregates[index], _most_usual(select, index, norms), 1.0
+    if (values := aggregate.values or norms.values) is not None:
+        farthest = float((values[1] - values[0]) / 2 / centred_by(values)[1])
+    squares, scale = function_of(aggregate.kind).squares, float(norms.scale)
+    return choices_for_means(norms.counts, scale, norms.means, norms.even_groups, squares, usual, farthest)
 
 
 def _to_choose_by(
@@ -614,8 +620,8 @@ def measured_profile(
     shares = with_rest(select, shares, rest)
     for i, histogram in searched.items():
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
-        values[i], cut = histogram.bounds(select.aggregates[i], noise)
-        told[profile_keys(select, i)[1]] = _told_values(values[i], cut, spending[i], histogram, even_groups)
+        values[i], cut = bounds, cut = histogram.bounds(select.aggregates[i], noise, clipped=True)
+        told[profile_keys(select, i)[1]] = _told_values(bounds, cut, spending[i], histogram, even_groups)
         found[i] = replace(found[i], values=values[i], cut=cut)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
@@ -691,7 +697,7 @@ def _told_values(
     bounds: Bounds | None, cut: Taken, units: int, histogram: ValueHistogram, groups: float
 ) -> dict[str, Any]:
     """Return what is recorded of where values are."""
-    values = None if bounds is None else [str(bound) for bound in bounds]
+    values = None if bounds is None else [str(bound) for bound in bounds[:2]]
     told = {"values": values, "units": units} | _told_cut(cut)
     hidden = bounds is None or histogram.between is None  # bounds are what is declared then
     return told if hidden else told | {"histogram": histogram.to_json(), "even_groups": groups}

@@ -23,6 +23,7 @@ from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.centring import with_centre
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.value_range import (
@@ -30,6 +31,7 @@ from dpnotebook.sql.aggregates.value_range import (
     ROUNDS,
     is_spike,
     located,
+    mean_and_deviation,
     range_edges,
     spanned,
     trimmed,
@@ -72,7 +74,7 @@ class ValueHistogram:
     tail_ratio: float = 1.0
     sure: Bounds | None = None
 
-    def bounds(self, aggregate: Aggregate, noise: float) -> tuple[Bounds | None, Taken]:
+    def bounds(self, aggregate: Aggregate, noise: float, *, clipped: bool = False) -> tuple[Bounds | None, Taken]:
         """Return bounds that suit an aggregate, and what they take from its answer.
 
         Parameters
@@ -81,17 +83,29 @@ class ValueHistogram:
             What is asked of the values.
         noise
             As for `value_range.trimmed`.
+        clipped
+            Whether all that a unit adds is clipped to a norm. Bounds of means have what they are centred by behind them
+            then.
         """
         function = function_of(aggregate.kind)
         of: Answer | None = None
         if function.centres or function.adds:
-            of = "squares" if function.squares else "sums" if function.adds else "means"
+            means: Answer = "vectors" if clipped else "means"
+            of = "squares" if function.squares else "sums" if function.adds else means
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         whole = aggregate.integer and not function.centres
         found, cut = _bounds(self, of, whole, steps, safe=aggregate.within is not None)
-        if aggregate.within is None:
-            return found, cut
-        return self._inside(aggregate.within, found, cut, noise, of)
+        if aggregate.within is not None:
+            found, cut = self._inside(aggregate.within, found, cut, noise, of)
+        return (found if found is None or of != "vectors" else self._centred(found)), cut
+
+    def _centred(self, bounds: Bounds) -> Bounds:
+        """Return bounds of values with the mean and the standard deviation of all behind them; see `with_centre`."""
+        if self.between is None:
+            return bounds
+        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
+        return bounds if told is None else with_centre(bounds, *told)
 
     def _inside(
         self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
@@ -108,6 +122,8 @@ class ValueHistogram:
             return within, Taken(0.0, 0.0)
         if of is None:
             return (low, high), cut
+        if of == "vectors":  # whose noise hardly depends on them
+            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, Taken(0.0, 0.0))
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most if cut.known else 0.0) * CLOSER <= whole

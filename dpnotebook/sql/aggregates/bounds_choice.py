@@ -20,9 +20,10 @@ from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.sql.aggregates.ratios import MEAN_SHARE
 
 Floats = NDArray[np.float64]
-Answer = Literal["means", "sums", "squares"]
+Answer = Literal["means", "sums", "squares", "vectors"]
 
 TINY = 1e-300
+OF_WIDTH = 0.1  # of a half-width: what noise is in proportion to, beside the spread, where vectors are clipped
 
 
 def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
@@ -33,7 +34,8 @@ def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
     low, high
         The bounds, or several pairs of them.
     of
-        What the answer is: how large values are on average, all together, or how far they are spread.
+        What the answer is: how large values are on average, all together, or how far they are spread; or on average
+        where vectors are clipped, whose noise hardly depends on bounds: only few of them have values near these.
     """
     least, most = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     if of == "sums":
@@ -58,6 +60,8 @@ def noise_between(low: Floats, high: Floats, mean: float, variance: float, of: A
         Of the noise: on how many values are near one bound, near the other and half-way, with Laplace noise; on their
         number, sum and squares, with Gaussian noise.
     """
+    if of == "vectors":
+        return np.asarray(np.sqrt(variance + (OF_WIDTH * reach(low, high, of)) ** 2))
     far, euclidean = reach(low, high, of), law_of(law).euclidean
     if of == "sums":
         return far

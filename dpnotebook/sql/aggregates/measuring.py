@@ -53,7 +53,7 @@ class AggregateInput:
         Numbers of its blocks.
     bounds
         Lower and upper, as they were written or found, of each column; of averages whose vectors are clipped, their
-        norm behind them. None while they are to be found.
+        norm behind them, and between these what `centring.with_centre` adds. None while they are to be found.
     sought
         While they are to be found: the scale of the noise on the histogram that they are read off.
     usual
@@ -265,6 +265,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
         values["together"] = component.together
     if component.beyond:
         values["beyond"] = component.beyond
+    if component.centre is not None:
+        values["centre"] = str(component.centre)
     return values
 
 
@@ -281,6 +283,7 @@ def _component_from_json(entry: Mapping[str, Any]) -> Component:
         None if column is None else Partner(column, *map(Fraction, bounds)),
         entry.get("together"),
         entry.get("beyond", 0),
+        Fraction(entry["centre"]) if "centre" in entry else None,
     )
 
 

@@ -23,6 +23,7 @@ from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
+from dpnotebook.sql.aggregates.centring import centred_by, has_centre
 from dpnotebook.sql.aggregates.function import (
     NO_UNITS,
     USUAL_ROWS,
@@ -47,6 +48,7 @@ Floats = NDArray[np.float64]
 
 COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
+CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half-width are those of all values
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
@@ -122,13 +124,17 @@ class CentredValue(OfValues):
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the sum of all values, each clamped."""
-        total = centred_total(component.column, component.low, component.high, part, columns)
+        low, high = component.low, component.high
+        middle = (low + high) / 2 if component.centre is None else component.centre
+        total = centred_total(component.column, low, high, middle, part, columns)
         return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO})"
 
 
-def centred_total(column: str, low: Fraction, high: Fraction, part: Fraction, columns: Columns) -> str:
-    """Return the name of the sum of clamped values less the middle of their bounds, in whole parts."""
-    away = steps.whole(steps.clamped(column, low, high), part, (low + high) / 2)
+def centred_total(
+    column: str, low: Fraction, high: Fraction, centre: Fraction, part: Fraction, columns: Columns
+) -> str:
+    """Return the name of the sum of clamped values less a centre between their bounds, in whole parts."""
+    away = steps.whole(steps.clamped(column, low, high), part, centre)
     return columns.total(f"CASE WHEN {column} IS NOT NULL THEN {steps.exact(steps.integer(away))} END")
 
 
@@ -290,12 +296,13 @@ class Ratio(AggregateFunction):
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return the number of values, their centred sum in half-widths, and that of their squares."""
         assert values is not None
-        low, high = values
-        column, half = f"y{aggregate.input}", _half_width(low, high)
+        low, high = values[:2]
+        centre, half = centred_by(values)
+        column = f"y{aggregate.input}"
         part = _small_part(half)
         found = [
             f"CAST({columns.rows(column)} AS DOUBLE)",
-            _times(centred_total(column, low, high, part, columns), part / half),
+            _times(centred_total(column, low, high, centre, part, columns), part / half),
         ]
         if self.squares:
             part = _small_part(half * half)
@@ -309,12 +316,22 @@ class Ratio(AggregateFunction):
 
     def build_vector(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add the parts of the vector of each unit, whose norm is the last of the bounds."""
-        low, high, norm = bounds
-        half, step = _half_width(low, high), builder.step(norm, WHOLE, cost)
+        (low, high), norm = bounds[:2], bounds[-1]
+        (centre, half), step = centred_by(bounds[:-1]), builder.step(norm, WHOLE, cost)
         largest, together = max(1, math.floor(norm / step)), len(builder.blocks)
         parts = [("values", Fraction(1)), ("centred", half), *([("square", half * half)] if self.squares else [])]
+        elsewhere = centre if has_centre(bounds) else None
         components = tuple(
-            Component(name, aggregate.input, low, high, step * worth, largest, together=together)
+            Component(
+                name,
+                aggregate.input,
+                low,
+                high,
+                step * worth,
+                largest,
+                together=together,
+                centre=elsewhere if name == "centred" else None,
+            )
             for name, worth in parts
         )
         return replace(input_of(aggregate, bounds), blocks=(builder.vector(components, cost),), step=half, half=1)
@@ -340,12 +357,12 @@ class Ratio(AggregateFunction):
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
         """Return the noisy numbers of values, their means, and their variances where squares are added up too."""
         assert part.bounds is not None
-        half, middle = _half(part), float(part.bounds[0] + part.bounds[1]) / 2
+        half = _half(part)
         n, c, *squares = moments(measuring, part, noisy, _worth(measuring, part)).sums
         n = np.maximum(n, 1.0)
-        mean = (c / n).clip(-1, 1)
+        mean = (c / n).clip(*_ends(part))
         variance = (squares[0] / n - mean**2).clip(0, 1) * half**2 if squares else None
-        return KnownGroups.of(n, middle + half * mean, variance)
+        return KnownGroups.of(n, _middle(part) + half * mean, variance)
 
     def values(self, measuring: Measuring) -> str:
         """Return what the values are that a mean is of."""
@@ -405,19 +422,20 @@ class Average(Ratio):
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
         """Return the noisy sum over the noisy number, with the interval of Fieller's theorem."""
         assert part.bounds is not None
-        low, high = map(float, part.bounds[:2])
-        middle, half = (low + high) / 2, _half(part)
+        half = _half(part)
         found = moments(measuring, part, noisy, _worth(measuring, part))
         n, c = found.sums
-        limit = (high - low) / 2 / half  # of the mean, in units of the half-width, which was rounded up to whole steps
+        # Of the mean, in units of the half-width, which was rounded up to whole steps.
+        low, high = ((float(bound) - _middle(part)) / half for bound in part.bounds[:2])
         reach = kappa(confidence, measuring.noise)
         known = n > 0
-        ratio = np.where(known, c / np.where(known, n, 1.0), 0.0).clip(-limit, limit)
-        lower, upper = fieller(c, n, found.covariance[[1, 0]][:, [1, 0]], reach, -limit, limit)
+        ratio = np.where(known, c / np.where(known, n, 1.0), 0.0).clip(low, high)
+        lower, upper = fieller(c, n, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
         weight = np.stack([-ratio, np.ones_like(ratio)])
         spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
         # A mean between bounds errs by no more than any guess between them would.
-        std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), limit)
+        std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
+        middle = _middle(part)
         return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
 
     def values(self, measuring: Measuring) -> str:
@@ -427,9 +445,10 @@ class Average(Ratio):
     def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
         """Return them; where means are not known, they are off by a fifth at most."""
         _, covariance = weights(measuring, part, _worth(measuring, part))
-        mean = _places(part, known.means, MEAN_AT)
+        mean = _places(part, known.means, MEAN_AT if part.bounds is None or not has_centre(part.bounds) else CENTRED_AT)
         error = _of_lines(np.stack([-mean, np.ones_like(mean)]), covariance) / known.sizes
-        return _half(part) * _moved(mean, error, lambda one: one.clip(-1.0, 1.0))
+        low, high = _ends(part)
+        return _half(part) * _moved(mean, error, lambda one: one.clip(low, high))
 
     def most(self, part: AggregateInput) -> float:
         """Return half of the width of the bounds."""
@@ -595,18 +614,13 @@ def _moved(values: Floats, errors: Floats, function: Callable[[Floats], Floats])
 def _places(part: AggregateInput, means: Floats, usual: float) -> Floats:
     """Return how far means are from the middle of the bounds, in half-widths; a usual number where that is unknown."""
     assert part.bounds is not None
-    away = (means - float(part.bounds[0] + part.bounds[1]) / 2) / _half(part)
-    return np.where(np.isnan(away), usual, away.clip(-1, 1))
+    away = (means - _middle(part)) / _half(part)
+    return np.where(np.isnan(away), usual, away.clip(*_ends(part)))
 
 
 def _of_lines(lines: Floats, covariance: Floats) -> Floats:
     """Return the standard errors of combinations of moments, shape (moments, groups)."""
     return np.asarray(np.sqrt(np.maximum(np.einsum("ig,ij,jg->g", lines, covariance, lines), 0.0)))
-
-
-def _half_width(low: Fraction, high: Fraction) -> Fraction:
-    """Return half of the width of bounds; 1 where all values are the same, and none is away from the middle."""
-    return (high - low) / 2 or Fraction(1)
 
 
 def _small_part(width: Fraction) -> Fraction:
@@ -624,9 +638,18 @@ def _half(part: AggregateInput) -> float:
 
 
 def _middle(part: AggregateInput) -> float:
-    """Return the middle of bounds."""
+    """Return the middle of bounds, or what stands for it."""
     assert part.bounds is not None
-    return float(part.bounds[0] + part.bounds[1]) / 2
+    return float(centred_by(part.bounds[:-1])[0] if has_centre(part.bounds) else (part.bounds[0] + part.bounds[1]) / 2)
+
+
+def _ends(part: AggregateInput) -> tuple[float, float]:
+    """Return what means are between, in half-widths from the middle."""
+    assert part.bounds is not None
+    if not has_centre(part.bounds):
+        return -1.0, 1.0
+    low, high = ((float(bound) - _middle(part)) / _half(part) for bound in part.bounds[:2])
+    return low, high
 
 
 def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:

@@ -120,6 +120,8 @@ class Choices(NamedTuple):
         How much less weight one unit of each bin has then, of that of all, shape (norms, bins).
     looked
         The norm up to which they were looked for.
+    farthest
+        So far from all others may their means be, in half-widths.
     """
 
     norms: Floats
@@ -132,6 +134,7 @@ class Choices(NamedTuple):
     apart: UnitsApart
     weighed: Floats
     looked: float
+    farthest: float
 
     def errors(self, noise: float) -> Floats:
         """Return the logarithm of the error of the answer of a group, for so much noise on a sum."""
@@ -147,7 +150,7 @@ class Choices(NamedTuple):
         usual, apart, most = (float(moves[best]) for moves in (self.about, self.about_apart, self.most))
         about = apart if self.apart.likely > EVEN else usual
         most = max(about, most)
-        more = FARTHEST * min(self.apart.at_most(self.weighed[best]), 1.0)
+        more = self.farthest * min(self.apart.at_most(self.weighed[best]), 1.0)
         moved = Taken(about, most, apart=most + more, looked=self.looked) if more > 0 else Taken(about, most)
         return MeanClip(Fraction(float(f"{self.norms[best]:.4g}")), moved, float(self.kept[best]))
 
@@ -159,7 +162,13 @@ class Choices(NamedTuple):
 
 @lru_cache(maxsize=16)
 def choices_for_means(
-    counts: tuple[int, ...], scale: float, told: UnitMeans, groups: float, squares: bool, usual: float
+    counts: tuple[int, ...],
+    scale: float,
+    told: UnitMeans,
+    groups: float,
+    squares: bool,
+    usual: float,
+    farthest: float = FARTHEST,
 ) -> Choices | None:
     """Return the norms that units may be clipped to for a mean or a variance; None where noise hides all.
 
@@ -177,17 +186,19 @@ def choices_for_means(
         Whether it is for variances.
     usual
         A norm that no unit is meant to pass, as for `norm_to_clip_at`.
+    farthest
+        So far from all others may the means of units be that noise hides, in half-widths.
     """
     found = norm_counts(counts, scale, usual=usual)
     if found is None:
         return None
     usually, apart = (
-        _moves(found, scale, told, groups, squares, others)
+        _moves(found, scale, told, groups, squares, others, farthest)
         for others in (np.zeros_like(found.likely), found.apart.units)
     )
     return Choices(
         usually.norms, usually.noise, usually.about, usually.most, usually.kept, apart.noise, apart.about, found.apart,
-        np.maximum(-usually.weighed, 0.0), found.farthest,
+        np.maximum(-usually.weighed, 0.0), found.farthest, farthest,
     )  # fmt: skip
 
 
@@ -202,7 +213,9 @@ class _Moves(NamedTuple):
     weighed: Floats
 
 
-def _moves(found: NormCounts, scale: float, told: UnitMeans, groups: float, squares: bool, others: Floats) -> _Moves:
+def _moves(
+    found: NormCounts, scale: float, told: UnitMeans, groups: float, squares: bool, others: Floats, farthest: float
+) -> _Moves:
     """Return what clipping does where so many units lie apart, and how much more weight one of each bin has by it."""
     chosen = found.norms >= 1.0  # a value makes no vector shorter than that
     norms, lengths = found.norms[chosen], np.maximum(found.lengths, 1.0)
@@ -223,7 +236,7 @@ def _moves(found: NormCounts, scale: float, told: UnitMeans, groups: float, squa
     theirs = spread * (apart @ others)  # what those have that lie apart may be something else altogether
     about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2)  # where two cancel, neither is sure
     hidden = 1.0 - every / max(float(found.heavy @ rows), every)
-    most = about + UNSURE * unsure + FARTHEST * hidden
+    most = about + UNSURE * unsure + farthest * hidden
     return _Moves(norms, norms * groups / each, about, most, each / every, apart / ratios)
 
 

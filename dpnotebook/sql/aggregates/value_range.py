@@ -197,6 +197,36 @@ def trimmed(
     return between, Taken(min(cut, most), most, answer, apart, looked)
 
 
+def mean_and_deviation(
+    counts: ArrayLike, scale: float, edges: Floats, bounds: Bounds, tail_ratio: float = 1.0
+) -> tuple[float, float] | None:
+    """Return about the mean of values and how far they are spread, as they count between bounds; None where hidden.
+
+    The standard deviation is rather too large than too small, by one standard error.
+
+    Parameters
+    ----------
+    counts, scale, edges, tail_ratio
+        As for `trimmed`.
+    bounds
+        Outside which values count as the nearest of them.
+    """
+    noisy = np.asarray(counts, dtype=float)
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN)
+    if found is None:
+        return None
+    first, end = found = _with_next(noisy, scale * tail_ratio, edges, found)
+    units, _ = _counts(noisy, scale, edges, found)
+    units[first:end] = noisy[first:end]
+    low, high = map(float, bounds)
+    lows, highs = (ends.clip(low, high) for ends in (edges[:-1], edges[1:]))
+    places, total = (lows + highs) / 2, max(float(units.sum()), scale)
+    mean = float(np.clip(places @ units / total, places[0], places[-1]))
+    squares = (places - mean) ** 2 + (highs - lows) ** 2 / 12
+    error = scale * float(np.sqrt((squares[first:end] ** 2).sum()))
+    return mean, math.sqrt((max(float(squares @ units), 0.0) + error) / total)
+
+
 def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:
     """Return what nearly all values lie between: bins that surely hold some, and what noise may hide beside them.
 

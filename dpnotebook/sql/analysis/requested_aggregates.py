@@ -21,6 +21,7 @@ from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.select import Aggregate, plainly
 
+HARDLY_WIDE = 8  # levels: of no more, as of scores, values are spread over all of them mostly
 CAST = "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column"
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
@@ -177,9 +178,10 @@ def _of_numbers(
 
 
 def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, limits: Limits) -> bool:
-    """Return whether narrower bounds than those that are declared are to be found, which noise is in proportion to.
+    """Return whether it is to be found where inside declared bounds values lie, which noise is in proportion to.
 
-    Quantiles are read off bins between them, which are finer then: where it is asked for.
+    Quantiles are read off bins between them, which are finer then: where it is asked for. Means of clipped vectors are
+    centred by what is found, which makes them closer for all columns but those of a few levels.
     """
     function = function_of(call.kind)
     summed = function.adds and limits.contribution.kind != "l2"  # of a norm it is no matter what values lie between
@@ -193,7 +195,11 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
         declared_attribute(bare(one), source.scope, reader.relations, reader.text)
         for one in written.find_all(exp.Column)
     )
-    return any(isinstance(attribute, Range | Bins) and attribute.may_be_wide for attribute in of)
+    centred = limits.contribution.kind == "l2" and not function.squares
+    return any(
+        isinstance(attribute, Range | Bins) and (attribute.regular > HARDLY_WIDE if centred else attribute.may_be_wide)
+        for attribute in of
+    )
 
 
 def _number(node: exp.Expr, kind: Kind | None) -> exp.Expr:
