@@ -45,6 +45,7 @@ def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(
                 component("sum", 0, 2 * high, step, math.floor(high / step), column), beyond=math.ceil(high / step)
             ),
             *together(low, high, column),
+            *centred_elsewhere(low, high, column),
         ]
     rows = 1 if contribution.kind == "rows" else ROWS_SAMPLED
     found = [
@@ -67,6 +68,17 @@ def together(low, high, column=0, norm=3, steps=2**20):
     half, step = (high - low) / 2, Fraction(norm, steps)
     parts = {"values": step, "centred": step * half, "square": step * half * half}
     return [Component(name, column, low, high, each, steps, together=7) for name, each in parts.items()]
+
+
+def centred_elsewhere(low, high, column=0, norm=3, steps=2**20):
+    """Return the parts of one vector: number of values, and how far they are from a quarter of the way, in eighths."""
+    centre, length = low + (high - low) / 4, (high - low) / 8
+    step = Fraction(norm, steps)
+    parts = {"values": (step, None), "centred": (step * length, centre)}
+    return [
+        Component(name, column, low, high, each, steps, together=8, centre=middle)
+        for name, (each, middle) in parts.items()
+    ]
 
 
 def pairs(contribution, half=64):
@@ -340,7 +352,8 @@ def of_vector(groups, components):
             values = [] if c.input is None else [number(row[c.input]) for row in rows]
             values = [value for value in values if value is not None]
             present = len(rows) if c.input is None else sum(row[c.input] is not None for row in rows)
-            away = [min(max(value, c.low), c.high) - (c.low + c.high) / 2 for value in values]
+            middle = (c.low + c.high) / 2 if c.centre is None else c.centre
+            away = [min(max(value, c.low), c.high) - middle for value in values]
             exact = {
                 "units": Fraction(1), "groups": Fraction(1), "count": Fraction(present),
                 "values": Fraction(len(values)), "sum": sum(values, Fraction(0)),

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from added_up import SECRET, component, connect, every, pairs, select, together
+from added_up import SECRET, centred_elsewhere, component, connect, every, pairs, select, together
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -55,8 +55,8 @@ def check(rows, chosen, components):
         for some in (rows, [row for row in rows if row[0] != "out"])
     ]
     changed, start = difference(*both), 0
-    vectors = [i for i, c in enumerate(components) if c.together is not None]  # of components with one integer each
-    if vectors:
+    for number in {c.together for c in components} - {None}:  # of components with one integer each
+        vectors = [i for i, c in enumerate(components) if c.together == number]
         assert (np.abs(changed[:, vectors]).astype(object) ** 2).sum() <= components[vectors[0]].largest ** 2
     for c in components:
         mine = np.abs(changed[:, start : start + c.width]).astype(object)
@@ -125,10 +125,11 @@ def test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for(contribution):
                 assert (changed[:, place] ** 2).sum() == each.norm(contribution, 2)
 
 
-def test_a_vector_of_several_sums_is_as_long_as_is_paid_for():
+@pytest.mark.parametrize("of", [together, centred_elsewhere])
+def test_a_vector_of_several_sums_is_as_long_as_is_paid_for(of):
     """All of its parts together: whatever one unit has, in however many groups, and no less where it has much."""
     random = np.random.default_rng(5)
-    parts = together(Fraction(-7, 3), Fraction(11))
+    parts = of(Fraction(-7, 3), Fraction(11))
     for size, groups in ((1, 1), (3, 2), (40, 6), (900, 300), (5000, 2)):
         for values in (random.normal(4, 6, size), np.full(size, 11.0), random.standard_cauchy(size) ** 3):
             rows = [("out", f"{random.integers(groups)}", float(x)) for x in values] + [
@@ -268,10 +269,11 @@ def test_norms_are_those_of_whole_vectors():
             (Aggregate("sum", "s", 0), None),
             (Aggregate("average", "a", 0), (Fraction(1), Fraction(5))),
             (Aggregate("units", "u"), None),
+            (Aggregate("average", "b", 0), (Fraction(1), Fraction(5), Fraction(2), Fraction(1, 2))),
         ],
         connect(table(rows)),
     )
-    of_sums, of_averages, of_groups = (one.counts for one in exact)
+    of_sums, of_averages, of_groups, of_centred = (one.counts for one in exact)
     assert of_sums.sum() == 2  # who adds nothing is nowhere
     assert all(of_sums[reference_bin(norm, norm_edges())] for norm in (5.0, 2.0**63))
     # Clamped to [1, 5], from the middle in half-widths: (1, 0) and (1, -1); (1, 1) and (1, -1); (1, -1).
@@ -279,6 +281,9 @@ def test_norms_are_those_of_whole_vectors():
     assert of_averages.tolist() == np.bincount(wanted, minlength=of_averages.size).tolist()
     wanted = [reference_bin(norm**0.5, norm_edges()) for norm in (2.0, 2.0, 1.0, 1.0)]
     assert of_groups.tolist() == np.bincount(wanted, minlength=of_groups.size).tolist()
+    # From 2 in halves: (1, 2) and (1, -2); (1, 6) and (1, -2); (1, -2).
+    wanted = [reference_bin(norm**0.5, norm_edges()) for norm in (10.0, 42.0, 5.0)]
+    assert of_centred.tolist() == np.bincount(wanted, minlength=of_centred.size).tolist()
 
 
 @pytest.mark.parametrize("step", [Fraction(1), Fraction(1, 2**20), Fraction(1, 2**26)])
@@ -322,6 +327,7 @@ def test_one_unit_is_counted_once_in_the_histograms_of_a_profile(size, kind):
             (Aggregate(kind, kind, 0), (Fraction(-1), Fraction(4))) for kind in ("count", "sum", "average", "variance")
         ]
         asked.append((Aggregate("units", "u"), None))
+        asked.append((Aggregate("average", "b", 0), (Fraction(-1), Fraction(4), Fraction(0), Fraction(1, 8))))
         for with_it, without in zip(*(norms(select(kind="l2"), asked, run) for run in both), strict=True):
             more = with_it.counts - without.counts
             assert 0 <= more.min() <= more.sum() <= 1

@@ -246,10 +246,13 @@ def test_drawn_noise_hides_a_clipped_vector():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("kind", "numbers"), [("average", 2), ("variance", 3)])
-def test_drawn_noise_hides_a_clipped_vector_of_several_sums(kind, numbers):
+@pytest.mark.parametrize(
+    ("kind", "numbers", "elsewhere"), [("average", 2, False), ("average", 2, True), ("variance", 3, False)]
+)
+def test_drawn_noise_hides_a_clipped_vector_of_several_sums(kind, numbers, elsewhere):
     chosen = select(aggregate(kind), kind="l2", selection="all")
-    bounds = {0: (Fraction(0), Fraction(8), Fraction(30))}
+    centred = (Fraction(3), Fraction(1, 2)) if elsewhere else ()
+    bounds = {0: (Fraction(0), Fraction(8), *centred, Fraction(30))}
     measured = plan(chosen, GAUSSIAN, math.ceil(UNITS / (1 - PROFILE)), found=bounds)
     (block,), largest = measured.blocks, measured.components[0].largest
     assert block.measured == len(measured.components) == numbers
