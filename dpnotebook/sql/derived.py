@@ -299,16 +299,29 @@ def _divisors(tree: exp.Query, noisy: Sequence[bool]) -> list[dict[str, exp.Expr
     found: list[dict[str, exp.Expr]] = []
     named: dict[str, dict[str, exp.Expr]] = {}
     for item, depends in zip(tree.expressions, noisy, strict=True):
-        own = {
-            node.expression.sql(DIALECT): node.expression
+        divided = [
+            _of_group(node)
             for node in (item.find_all(exp.Div, exp.IntDiv) if depends else ())
             if node.expression.find(exp.Column, exp.Query, exp.AggFunc) is not None
-        }
+        ]
+        own = {node.sql(DIALECT): node for node in divided}
         for column in item.find_all(exp.Column) if depends else ():  # which may be another column of the answer
             own |= named.get(column.name.casefold(), {})
         named[item.alias_or_name.casefold()] = own
         found.append(own)
     return found
+
+
+def _of_group(ratio: exp.Div | exp.IntDiv) -> exp.Expr:
+    """Return what is divided by; of many rows that are added up afterwards, what is nearest to zero."""
+    divisor: exp.Expr = ratio.expression
+    total = ratio.find_ancestor(exp.AggFunc, exp.Query)
+    if not isinstance(total, exp.AggFunc) or isinstance(total.find_ancestor(exp.Window, exp.Query), exp.Window):
+        return divisor
+    nearest: exp.Expr = exp.func("arg_min", divisor.copy(), exp.func("abs", divisor.copy()))
+    if isinstance(total.parent, exp.Filter):
+        nearest = exp.Filter(this=nearest, expression=total.parent.expression.copy())
+    return nearest
 
 
 def _redrawn(

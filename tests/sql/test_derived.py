@@ -177,6 +177,33 @@ def test_what_is_divided_by_is_worked_out_too():
     assert answers.iloc[:, -2].tolist() == redrawn[0][ROW].tolist()
 
 
+@pytest.mark.parametrize("only", ["", " FILTER (WHERE n > 20)"])
+def test_of_rows_that_are_added_up_what_is_nearest_to_zero_is_divided_by(only):
+    """Each row has its own: the interval of their sum has no end where one of them may be zero."""
+    found = derived_columns(f"SELECT city, SUM(n / (paid - 500)){only} AS p FROM release_0 GROUP BY city", TWO)
+    assert found.divisors == 1
+    redrawn = tables()
+    answers = outer(found.redrawn, {"redrawn_0": redrawn[0], "redraws": pd.DataFrame({DRAW: range(30)})})
+    kept = redrawn[0][redrawn[0]["n"] > 20] if only else redrawn[0]
+    nearest = (
+        kept.assign(away=kept["paid"] - 500).sort_values("away", key=np.abs).groupby([DRAW, "city"])["away"].first()
+    )
+    mine = answers.set_index([DRAW, "city"]).iloc[:, -1].dropna()
+    assert np.allclose(mine.sort_index(), nearest.reindex(mine.index).sort_index())
+    assert len(mine) == len(nearest)
+
+
+def test_a_public_table_that_is_added_up_is_divided_by_as_well():
+    """As where rates of a population are added up over age groups: it stood beside groups that do not have it."""
+    text = "WITH p AS (SELECT city, SUM(size) AS size FROM area GROUP BY 1) SELECT r.city, SUM(n / size) AS rate "
+    found = derived_columns(f"{text} FROM release_0 AS r JOIN p USING (city) GROUP BY r.city", TWO)
+    redrawn = tables()
+    area = pd.DataFrame({"city": redrawn[0]["city"].unique()}).assign(size=4.0)
+    answers = outer(found.redrawn, {"redrawn_0": redrawn[0], "redraws": pd.DataFrame({DRAW: range(30)}), "area": area})
+    exact = redrawn[0].groupby([DRAW, "city"])["n"].sum() / 4.0
+    assert np.allclose(answers.set_index([DRAW, "city"])["rate"].sort_index(), exact.sort_index())
+
+
 def test_each_column_has_its_own_divisors():
     """And those of a column of the answer that it reads: what another is divided by says nothing of it."""
     found = derived_columns(

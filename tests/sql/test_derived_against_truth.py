@@ -96,6 +96,10 @@ CASES = {
         "SELECT SUM(n * m) / SUM(n) AS w, SUM(n) / COUNT(*) AS each FROM "
         f"(SELECT city, COUNT(*) AS n, AVG(age) AS m {OF})"
     ),
+    "directly standardised": Case(
+        "WITH c AS (SELECT year, sick, COUNT(*) AS n, SUM(cost) AS s FROM visits GROUP BY year, sick) "
+        "SELECT year, SUM(s / n * (CASE sick WHEN 'yes' THEN 0.2 ELSE 0.8 END)) AS a FROM c GROUP BY year"
+    ),
     "below each other": Case(
         f"SELECT city AS k, COUNT(*) / 2 AS n {OF} UNION ALL "
         "SELECT sick AS k, 2 * COUNT(*) AS n FROM visits GROUP BY sick"
