@@ -74,7 +74,7 @@ def test_noise_is_for_where_values_lie(what, budget, same_noise):
 
 @BUDGETS
 def test_of_many_rows_that_is_found_without_being_asked(budget, same_noise):
-    """As the statement is measured by itself there anyway; of ages, which nobody declares so wide, to centre vectors."""
+    """As the statement is measured by itself there anyway; of ages, which are not so wide, for a centre."""
     frame = visits()
     with closing(opened(frame, budget, 12)) as session:
         amounts, ages = (session.sql(MEANS.replace("cost", of), epsilon=0.5) for of in ("cost", "age"))

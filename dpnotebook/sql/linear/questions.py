@@ -35,6 +35,7 @@ from dpnotebook.sql.ownership.date_spans import truncation
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.marking import CONDITIONS
+from dpnotebook.sql.parse.regression import MOMENTS
 from dpnotebook.sql.parse.spellings import says_all
 from dpnotebook.sql.parse.statement_parser import Surface, read_surface
 from dpnotebook.sql.statement import Statement
@@ -49,6 +50,7 @@ REWRITTEN = frozenset(
         *(*CONDITIONS, *QUANTILES, *BRANCHES),
         *("FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
         *("INTERVAL", "EXTRACT", "EPOCH", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"),
+        *(node.sql_name() for node in MOMENTS),
     }
 )
 

@@ -151,6 +151,10 @@ EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Interval: frozenset({"this", "unit"}),
     exp.ArgMin: BINARY,
     exp.ArgMax: BINARY,
+    exp.RegrSlope: BINARY,
+    exp.RegrIntercept: BINARY,
+    exp.RegrR2: BINARY,
+    exp.RegrCount: BINARY,
 }
 ALLOWED = STRUCTURE | EXPRESSIONS
 

@@ -30,6 +30,7 @@ from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lengths_of_time import in_days
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
+from dpnotebook.sql.parse.regression import MOMENTS, with_moments
 from dpnotebook.sql.parse.spellings import in_usual_words, without_names_of_days
 from dpnotebook.sql.parse.strictness import check_read, check_written
 from dpnotebook.sql.parse.windows import check_frames, write_out_names
@@ -105,16 +106,18 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         write_out_names(tree, text)
         tree = without_names_of_days(_one_meaning(tree, text))
         if tree.find(*EXTREMES) is not None:
-            tree = with_first_values(tree, _least(), text)
+            tree = with_first_values(tree, _item(f'MIN("{FIRST}")'), text)
+        if tree.find(*MOMENTS) is not None:
+            tree = with_moments(tree, _item, text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
     return Surface(text, tree, text.dialect, tuple(bound))
 
 
-@lru_cache(maxsize=1)
-def _least() -> exp.Expr:
-    """Return MIN of the values that ARG_MIN and ARG_MAX find, as it is read."""
-    item: exp.Expr = read_surface(f'SELECT MIN("{FIRST}") FROM t', {}).tree.expressions[0]
+@lru_cache(maxsize=8)
+def _item(written: str) -> exp.Expr:
+    """Return an item of a list, as it is read, for what stands for it."""
+    item: exp.Expr = read_surface(f"SELECT {written} FROM t", {}).tree.expressions[0]
     return item
 
 
