@@ -49,7 +49,7 @@ def test_a_trend_of_counts_is_what_numpy_fits_and_is_free(session):
 def test_a_trend_may_be_part_of_more_and_has_a_name(session):
     text = f"{COUNTS} SELECT REGR_SLOPE(n, year), 100 * REGR_SLOPE(n, year) / AVG(n) AS percent FROM c"
     found = session.sql(text, epsilon=0.5).run().frame
-    assert list(found)[0] == "regr_slope(n, year)"
+    assert next(iter(found)) == "regr_slope(n, year)"
     assert found["percent"][0] * found["percent_lower"][0] > 0
     ordered = f"{COUNTS} SELECT ward FROM c GROUP BY ward HAVING REGR_SLOPE(n, year) > 0 ORDER BY REGR_SLOPE(n, year)"
     assert sorted(session.sql(ordered, epsilon=0.5).run().frame["ward"]) == ["a", "b"]
