@@ -153,7 +153,8 @@ class Notebook:
         self.errors: list[str] = []
         page.on("console", self._note)
         if page.url.startswith(f"{base}/lab"):
-            self.js("app.commands.execute('docmanager:open', arg)", {"path": path, "factory": "Notebook"})
+            # Not the widget itself: to hand it over takes longer than to make it.
+            self.js("app.commands.execute('docmanager:open', arg).then(() => null)", {"path": path})
         else:
             page.goto(address or f"{base}/lab/tree/{path}?reset")
         page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.content?.widgets")
@@ -196,7 +197,7 @@ class Notebook:
 
     def command(self, name: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab."""
-        self.js("app.commands.execute(arg[0], arg[1])", [name, args or {}])
+        self.js("app.commands.execute(arg[0], arg[1]).then(() => null)", [name, args or {}])
 
     def run_all(self, timeout: float = PATIENCE) -> None:
         """Run All, and wait until the last cell has run or one has failed."""
