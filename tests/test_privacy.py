@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 from noise_laws import gaussian_log_mass
+from scipy.fft import next_fast_len
 from spends import of_every_cell
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
@@ -359,14 +360,16 @@ def gaussian_delta(change, sigma, epsilon):
     stride = max(1, int(sigma / 4096))
     outputs = stride * np.arange(-math.ceil(13 * sigma / stride), math.ceil(13 * sigma / stride) + 1)
     mass = gaussian_log_mass(outputs, sigma)
+    offset = width = 0
     laws = []
-    for shift in change[change != 0].tolist():
-        loss = mass - gaussian_log_mass(outputs - shift, sigma)
-        laws.append((np.ceil(loss / step).astype(np.int64), stride * np.exp(mass)))
-    offset = sum(int(places.min()) for places, _ in laws)
-    dense_laws = [np.bincount(places - places.min(), weights=weights) for places, weights in laws]
-    size = sum(law.size for law in dense_laws)
-    law = np.fft.irfft(reduce(np.multiply, (np.fft.rfft(law, size) for law in dense_laws)), size)
+    for shift, times in zip(*np.unique(np.abs(change[change != 0]), return_counts=True), strict=True):
+        loss = mass - gaussian_log_mass(outputs - shift, sigma)  # of -shift it has the same law
+        places = np.ceil(loss / step).astype(np.int64)
+        dense = np.bincount(places - places.min(), weights=stride * np.exp(mass))
+        laws.append((dense, times))
+        offset, width = offset + int(times * places.min()), width + int(times * dense.size)
+    size = next_fast_len(width, real=True)
+    law = np.fft.irfft(reduce(np.multiply, (np.fft.rfft(dense, size) ** times for dense, times in laws)), size)
     losses_ = (np.arange(size) + offset) * step
     return float(np.sum(law * np.maximum(0.0, -np.expm1(epsilon - np.maximum(losses_, epsilon)))))
 

@@ -112,25 +112,34 @@ def offline(request):
     assert asked == []
 
 
+@pytest.fixture(scope="session")
+def pages():
+    """Keep pages of JupyterLab in which nothing is open: loading another takes longer than most tests."""
+    return []
+
+
 @pytest.fixture
-def open_notebook(base, context, workdir):
+def open_notebook(base, context, workdir, pages):
     """Return a function that opens a notebook; given cells, it is written first, after a cell that makes a session."""
     from playwright.sync_api import Error
 
-    opened = []
+    opened = {}  # by page, the last notebook that was opened in it
 
     def open_it(name, cells=None, setup=SETUP):
         if cells is not None:
             write_notebook(workdir / name, [setup, *cells] if setup else cells)
-        notebook = driver.Notebook(context.new_page(), base, name)
-        opened.append(notebook)
-        return notebook
+        page = pages.pop() if pages else context.new_page()
+        page.bring_to_front()
+        opened[page] = driver.Notebook(page, base, name)
+        return opened[page]
 
     yield open_it
-    for notebook in opened:
-        with contextlib.suppress(Error):  # no kernel left to stop is fine
-            notebook.shutdown()
-        notebook.page.close()
+    for page, notebook in opened.items():
+        try:
+            notebook.close()
+            pages.append(page)
+        except Error:  # no kernel left to stop is fine
+            page.close()
 
 
 @pytest.fixture(scope="session")
@@ -202,11 +211,12 @@ def saved(workdir):
 
 
 @pytest.fixture
-def reopen(open_notebook):
-    """Return a function that stops a notebook's kernel and opens the notebook again, with a new one."""
+def reopen(open_notebook, pages):
+    """Return a function that stops a notebook's kernel, and opens it again as it was saved, with a new one."""
 
     def again(notebook):
-        notebook.shutdown()
+        notebook.close()
+        pages.append(notebook.page)
         return open_notebook(notebook.path)
 
     return again

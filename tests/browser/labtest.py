@@ -141,7 +141,7 @@ class Notebook:
     Parameters
     ----------
     page
-        A new page of the browser.
+        Of the browser: a new one, or one in which another notebook of this server was closed.
     base, path
         Where the server is, and the notebook below its root.
     address
@@ -151,10 +151,25 @@ class Notebook:
     def __init__(self, page: Any, base: str, path: str, address: str | None = None) -> None:
         self.page, self.path = page, path
         self.errors: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        page.goto(address or f"{base}/lab/tree/{path}?reset")
+        page.on("console", self._note)
+        if page.url.startswith(f"{base}/lab"):
+            # Not the widget itself: to hand it over takes longer than to make it.
+            self.js("app.commands.execute('docmanager:open', arg).then(() => null)", {"path": path})
+        else:
+            page.goto(address or f"{base}/lab/tree/{path}?reset")
         page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.content?.widgets")
         self.wait_kernel()
+
+    def _note(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def close(self) -> None:
+        """Stop the kernel, and close all that is open in the page: another notebook may be opened there."""
+        self.shutdown()
+        self.js("[...app.shell.widgets('main')].map(one => one.dispose()) && null")
+        self.page.set_viewport_size(dict(zip(("width", "height"), SIZE, strict=True)))
+        self.page.remove_listener("console", self._note)
 
     def js(self, expression: str, arg: Any = None, timeout: float = PATIENCE) -> Any:
         """Evaluate JavaScript with `app`, `panel` and `arg` at hand; a promise is awaited, but never for ever."""
@@ -182,7 +197,7 @@ class Notebook:
 
     def command(self, name: str, args: dict[str, Any] | None = None) -> None:
         """Run a command of JupyterLab."""
-        self.js("app.commands.execute(arg[0], arg[1])", [name, args or {}])
+        self.js("app.commands.execute(arg[0], arg[1]).then(() => null)", [name, args or {}])
 
     def run_all(self, timeout: float = PATIENCE) -> None:
         """Run All, and wait until the last cell has run or one has failed."""

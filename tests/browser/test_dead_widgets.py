@@ -49,7 +49,7 @@ def test_every_widget_leaves_words_when_its_kernel_is_gone(open_notebook, reopen
     again.js("panel.sessionContext.ready.then(() => panel.sessionContext.shutdown())")
     check_words(again)
     # Run again it is alive, and nothing stands in for it any more.
-    again.js("panel.sessionContext.changeKernel({name: 'python3'})")
+    again.js("panel.sessionContext.changeKernel({name: 'python3'}).then(() => null)")
     again.wait_kernel()
     again.run_all()
     again.output(1).get_by_role("button", name="Run").wait_for()

@@ -72,30 +72,38 @@ def counted(engine, domain, name, where=None):
     return engine.totals(Measurement(Identity(axis.size), (axis,), rows))[0]
 
 
+WAYS = (("day", "drop", False), ("day", "clamp", True), ("month", "other", True), ("quarter", "drop", True),
+        ("year", "clamp", False), ("month", "other", False))  # fmt: skip
+
+
 def check(source, frame, asked=6):
     """Hold every way to declare the columns of a source against pandas.
 
     Conditions are of levels, whatever the rows are read from: in most sources the first `asked` do.
     """
-    for by, outside, nullable in (
-        ("day", "drop", False), ("day", "clamp", True), ("month", "other", True), ("quarter", "drop", True),
-        ("year", "clamp", False), ("month", "other", False),
-    ):  # fmt: skip
-        for name, attribute in attributes(by, outside, nullable).items():
-            domain = Domain({name: attribute})
-            engine = TableEngine(source, domain, None, None, KEY)
-            wanted = expected(frame, name, attribute)
-            assert counted(engine, domain, name).tolist() == wanted.tolist(), (name, by, outside)
-            for text in (f"{name} < '2018-04' or {name}.isna()", f"{name} >= '2018-04-01' and {name} < '2018-10-01'",
-                         f"{name} != '2018'", f"not {name} <= '2018-06'", f"{name}.dt.weekday >= 5",
-                         f"{name}.dt.weekday == {0}")[:asked]:  # fmt: skip
-                if ".dt" in text and by != "day":
-                    continue
-                if by == "year" and "-" in text:
-                    continue  # in the middle of a level
-                chosen = Predicate.of(parse_where(text, domain), domain).dense([name])
-                assert counted(engine, domain, name, text).tolist() == (wanted * chosen).tolist(), (name, by, text)
-            engine.close()
+    for way in WAYS:
+        for name in frame:
+            check_column(source, frame, name, way, asked)
+
+
+def check_column(source, frame, name, way, asked):
+    """Hold one way to declare a column against pandas."""
+    by, outside, nullable = way
+    attribute = attributes(by, outside, nullable)[name]
+    domain = Domain({name: attribute})
+    engine = TableEngine(source, domain, None, None, KEY)
+    wanted = expected(frame, name, attribute)
+    assert counted(engine, domain, name).tolist() == wanted.tolist(), (name, by, outside)
+    for text in (f"{name} < '2018-04' or {name}.isna()", f"{name} >= '2018-04-01' and {name} < '2018-10-01'",
+                 f"{name} != '2018'", f"not {name} <= '2018-06'", f"{name}.dt.weekday >= 5",
+                 f"{name}.dt.weekday == {0}")[:asked]:  # fmt: skip
+        if ".dt" in text and by != "day":
+            continue
+        if by == "year" and "-" in text:
+            continue  # in the middle of a level
+        chosen = Predicate.of(parse_where(text, domain), domain).dense([name])
+        assert counted(engine, domain, name, text).tolist() == (wanted * chosen).tolist(), (name, by, text)
+    engine.close()
 
 
 def test_frames():
@@ -202,7 +210,9 @@ def test_postgres(postgres):
     check(source_of((postgres, "dated")), frame)
 
 
-def test_spark(spark):
+@pytest.fixture(scope="module")
+def dated(spark):
+    """Return dates as a frame of Spark and as one of pandas."""
     from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
 
     frame = made(400)
@@ -213,7 +223,15 @@ def test_spark(spark):
     rows = [(at, local, None if day is None else day.date()) for at, local, day in rows]
     schema = StructType([StructField("at", TimestampType()), StructField("local", TimestampNTZType()),
                          StructField("day", DateType())])  # fmt: skip
-    check(source_of(spark.createDataFrame(rows, schema)), frame, asked=2)
+    return spark.createDataFrame(rows, schema), frame
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("name", ["at", "local", "day"])
+@pytest.mark.parametrize("way", WAYS)
+def test_spark(dated, way, name):
+    rows, frame = dated
+    check_column(source_of(rows), frame, name, way, asked=2)
 
 
 ZONED = {

@@ -228,7 +228,7 @@ PLANTED = (
         "sql/rewrite/profiles.py",
         "SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u",
         "SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u, {', '.join(parts.keys) or 'u'}",
-        ("sql/test_influence.py::test_one_unit_is_counted_once_in_the_histograms_of_a_profile",),
+        ("sql/test_influence.py::test_one_unit_is_counted_once_in_the_norms_of_a_profile",),
     ),
     Mutant(
         "what units have on average has the noise of counts",

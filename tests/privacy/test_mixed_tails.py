@@ -259,6 +259,7 @@ def test_kappa_alone_is_not_enough_where_noise_has_few_steps():
         assert 1 - 2 * a ** (reach + 1) / (1 + a) == pytest.approx(covered, abs=1e-4)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize(("least", "most"), [(0.3, 5), (0.3, 0.6), (2, 5), (4, 40)])
 def test_on_the_integers_mixtures_need_at_most_half_a_step_more_than_kappa(confidence, least, most):

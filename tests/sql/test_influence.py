@@ -314,26 +314,37 @@ def test_what_is_beyond_a_norm_is_no_longer_than_is_paid_for(step):
         assert math.sqrt(found) == pytest.approx(between, abs=math.sqrt(groups) + 2.0**-17 * outer)
 
 
-@pytest.mark.parametrize("kind", ["l2", "rows"])
-@pytest.mark.parametrize("size", [1, 3, 80])
-def test_one_unit_is_counted_once_in_the_histograms_of_a_profile(size, kind):
-    """Whatever it has, in however many rows and groups: in one bin of norms, and in those of its values together."""
+def with_and_without(size):
+    """Yield tables with a unit that has anything in so many rows, and without it, as what runs SQL over them."""
     random = np.random.default_rng(size)
     others = [(unit, random.choice(["x", "y"]), float(x)) for unit in "abc" for x in random.normal(3, 9, 12)]
     for _ in range(6):
         mine = [("out", random.choice(["x", "y", "z"]), HUGE[i]) for i in random.integers(len(HUGE), size=size)]
-        both = [connect(table(some)) for some in (others + mine, others)]
-        asked = [
-            (Aggregate(kind, kind, 0), (Fraction(-1), Fraction(4))) for kind in ("count", "sum", "average", "variance")
-        ]
-        asked.append((Aggregate("units", "u"), None))
-        asked.append((Aggregate("average", "b", 0), (Fraction(-1), Fraction(4), Fraction(0), Fraction(1, 8))))
+        yield [connect(table(some)) for some in (others + mine, others)]
+
+
+@pytest.mark.parametrize("size", [1, 3, 80])
+def test_one_unit_is_counted_once_in_the_norms_of_a_profile(size):
+    """Whatever it has, in however many rows and groups: in one bin of norms."""
+    asked = [
+        (Aggregate(kind, kind, 0), (Fraction(-1), Fraction(4))) for kind in ("count", "sum", "average", "variance")
+    ]
+    asked.append((Aggregate("units", "u"), None))
+    asked.append((Aggregate("average", "b", 0), (Fraction(-1), Fraction(4), Fraction(0), Fraction(1, 8))))
+    for both in with_and_without(size):
         for with_it, without in zip(*(norms(select(kind="l2"), asked, run) for run in both), strict=True):
             more = with_it.counts - without.counts
             assert 0 <= more.min() <= more.sum() <= 1
             for one, other in zip(with_it.sums or (), without.sums or (), strict=True):  # in the same bin, or nowhere
                 assert np.abs(one - other).max() <= STEPS_OF_MEANS
                 assert not (one - other)[more == 0].any()
+
+
+@pytest.mark.parametrize("kind", ["l2", "rows"])
+@pytest.mark.parametrize("size", [1, 3, 80])
+def test_one_unit_is_counted_once_in_the_values_of_a_profile(size, kind):
+    """Whatever it has, in however many rows and groups: in the bins of its values together."""
+    for both in with_and_without(size):
         for between in (None, (-5.0, 5.0)):
             with_it, without = (units_by_value(select(kind=kind, most=2), 0, 207, between, run) for run in both)
             assert 0 <= (with_it - without).min() <= (with_it - without).sum() <= PARTS_OF_UNIT

@@ -275,6 +275,7 @@ HEAVY = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", HEAVY)
 @pytest.mark.parametrize(("units", "noise"), [(1_000, 35.0), (5_000, 35.0), (40_000, 85.0)])
 def test_a_tail_that_noise_hides_is_told_by_what_may_be_there(kind, units, noise):
