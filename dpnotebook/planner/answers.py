@@ -57,12 +57,17 @@ class Expected:
     ----------
     std_errors
         Standard error of every answer, shape (answers,).
-    half_width
-        Half-width of the interval, worst answer.
+    reach
+        Half-width of the interval, worst answer; or what works it out, which takes long of sums of Laplace noise.
     """
 
     std_errors: Floats
-    half_width: float
+    reach: float | Callable[[], float]
+
+    @cached_property
+    def half_width(self) -> float:
+        """Half-width of the interval, worst answer."""
+        return self.reach() if callable(self.reach) else self.reach
 
 
 @dataclass(frozen=True)
@@ -152,12 +157,14 @@ class LinearAnswers:
     def expected(self, law: Law, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
         std_errors = self.std_errors(law, scale)
-        if self.direct:
-            width = half_widths(self.units[:1, None], scale, law.name, confidence)[0]
-        else:
+
+        def reach() -> float:
+            if self.direct:
+                return float(half_widths(self.units[:1, None], scale, law.name, confidence)[0])
             rows = self._farthest(law, scale, confidence)
-            width = self._widths(law, scale, confidence, std_errors, rows).max(initial=0.0)
-        return Expected(std_errors, float(width))
+            return float(self._widths(law, scale, confidence, std_errors, rows).max(initial=0.0))
+
+        return Expected(std_errors, reach)
 
     def scale_for(self, accuracy: Accuracy, law: Law) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy`."""
@@ -491,7 +498,7 @@ class QuantileAnswers:
     def expected(self, law: Law, scale: Fraction, confidence: float) -> Expected:
         """Return the expected error in rows of rank."""
         expected = self.ranks.expected(law, scale, confidence)
-        return Expected(self.worst(expected.std_errors), expected.half_width)
+        return Expected(self.worst(expected.std_errors), lambda: expected.half_width)
 
     def worst(self, std_errors: Floats) -> Floats:
         """Return the largest of some errors of the cumulative counts for each answer, shape (groups * quantiles,)."""

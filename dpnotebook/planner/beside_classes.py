@@ -153,7 +153,7 @@ def _together(
     inside = np.flatnonzero(asked.cells >= 0)
     classes, first = np.unique(asked.cells[inside], return_index=True)
     first = inside[first]
-    if not np.array_equal(classes, np.arange(asked.columns.shape[1])):
+    if not np.array_equal(classes, np.arange(asked.classes)):
         return None
     for one in supposed:
         queries = block.queries(one.part)

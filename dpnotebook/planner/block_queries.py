@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, places
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
-from dpnotebook.planner.solved import Combinations
+from dpnotebook.planner.solved import Combinations, RunningTotals
+from dpnotebook.workload import PIdentity, Prefix, Workload
 
 MOST_ENTRIES = 4 * 10**6  # of the queries of one part
 
@@ -26,26 +28,38 @@ class Queries:
 
     Parameters
     ----------
-    columns
-        Shape (queries, classes).
+    asked
+        The columns, shape (queries, classes), written out or as a workload.
     cells
         The class of every cell, -1 where all queries are 0; shape (cells,).
     bins
         Whether the queries are disjoint counts: the columns are then the identity.
     """
 
-    columns: Floats
+    asked: Floats | Workload
     cells: Indices
     bins: bool
+
+    @cached_property
+    def columns(self) -> Floats:
+        """The distinct columns, written out, shape (queries, classes)."""
+        return np.asarray(self.asked.dense(), dtype=float) if isinstance(self.asked, Workload) else self.asked
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.asked.shape[1])
 
     @property
     def count(self) -> int:
         """Number of queries."""
-        return int(self.columns.shape[0])
+        return int(self.asked.shape[0])
 
     @cached_property
     def combinations(self) -> Combinations | None:
         """The queries as combinations of the classes; None where these are what is asked."""
+        if isinstance(self.asked, Prefix):
+            return RunningTotals(self.count)
         return None if self.bins else Combinations(self.columns)
 
     @property
@@ -68,7 +82,7 @@ class Queries:
 
     def whole_classes(self, atoms: Atoms) -> NDArray[np.bool_]:
         """Return which classes of cells are made of whole atoms."""
-        whole = np.ones(self.columns.shape[1] + 1, dtype=bool)
+        whole = np.ones(self.classes + 1, dtype=bool)
         whole[self._mixed(atoms).ravel()] = False
         return whole[:-1]
 
@@ -78,7 +92,7 @@ class Queries:
         moved = np.flatnonzero(self.cells != here)
         if not moved.size:
             return np.empty((0, 2), dtype=np.intp)
-        base = self.columns.shape[1] + 2
+        base = self.classes + 2
         codes = np.unique((here[moved] + 1) * base + self.cells[moved] + 1)
         return np.stack([codes // base - 1, codes % base - 1], axis=1)
 
@@ -102,6 +116,8 @@ def queries_of(part: ProductTerm, domain: Domain, names: Sequence[str]) -> Queri
     names
         The attributes of the block, in the domain's order.
     """
+    if part.weight == 1 and _by_form(part.operator):
+        return Queries(part.operator, places(part.axes, part.where, domain, names), False)
     found = unique_columns(part.operator, MOST_ENTRIES)
     if found is None:
         return None
@@ -112,6 +128,15 @@ def queries_of(part: ProductTerm, domain: Domain, names: Sequence[str]) -> Queri
     cells = np.where(own >= 0, classes[own], -1)
     bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
     return Queries(columns * part.weight, cells, bins and part.weight == 1)
+
+
+def _by_form(operator: Workload) -> bool:
+    """Return whether each cell begins, or is, a query of its own, so that nothing has to be written out to know it."""
+    if isinstance(operator, PIdentity):
+        own = len(operator.extra) > 0
+    else:
+        own = isinstance(operator, Prefix) and operator.n > 1
+    return own and math.prod(operator.shape) <= MOST_ENTRIES
 
 
 def bins_of(part: ProductTerm, domain: Domain, names: Sequence[str]) -> Indices | None:

@@ -91,7 +91,7 @@ class FewRows:
             return None
         alone, across = 1 / single[self.atoms], scaled.T[self.atoms]
         if self.asked.combinations is not None:
-            alone, across = self.asked.combinations.squares @ alone, self.asked.combinations.of(across)
+            alone, across = self.asked.combinations.of_squares(alone), self.asked.combinations.of(across)
         found = dtrtrs(factor, across.T, lower=1)[0]
         return np.asarray(alone - np.einsum("ij,ij->j", found, found))
 

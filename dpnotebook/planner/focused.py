@@ -65,7 +65,7 @@ def _summed(block: LeastSquaresState, one: Observation, queries: Queries) -> Sum
     if bins is None:
         return None
     # What is outside of the question is a class as well: it may not share a bin with what is inside.
-    asked, classes = queries.cells + 1, queries.columns.shape[1] + 1
+    asked, classes = queries.cells + 1, queries.classes + 1
     inside = np.flatnonzero(bins >= 0)
     of_bin = np.zeros(one.weighted.size, dtype=np.intp)
     of_bin[bins[inside]] = asked[inside]

@@ -343,7 +343,7 @@ def _option(
         units=units_of(items, table, accountant) if items else 0,
         as_good_as=0 if accuracy.epsilon is None else alone.units,
         std_errors=np.sqrt(means.worst(answer.share)) * answer.unit,
-        half_width=width,
+        reach=width,
         words=words,
         reused=reused,
         combined=True,

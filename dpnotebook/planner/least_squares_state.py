@@ -137,7 +137,7 @@ class LeastSquaresState:
 
     def known(self, queries: Queries) -> Estimate:
         """Return what is known about queries."""
-        classes = queries.columns.shape[1]
+        classes = queries.classes
         if not self.sources:
             nothing = np.zeros(classes, dtype=bool)
             return Estimate(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
@@ -160,7 +160,7 @@ class LeastSquaresState:
         kept = self._latest_screened
         if kept is None or kept[0] is not queries or kept[1] != self.information.changes:
             at = queries.cells[self.atoms.first]
-            solved = screened(self.information, at, queries.columns.shape[1])
+            solved = screened(self.information, at, queries.classes)
             kept = queries, self.information.changes, (solved, solved.variances(queries.combinations))
             self._latest_screened = kept
         return kept[2]
@@ -174,7 +174,7 @@ class LeastSquaresState:
     def solved(self, queries: Queries) -> Solved:
         """Return how the classes of queries are answered, with certificates; those of the latest queries are kept."""
         if self._latest is None or self._latest[0] is not queries or self._latest[1] != self.information.changes:
-            classes = np.arange(queries.columns.shape[1])[:, None]
+            classes = np.arange(queries.classes)[:, None]
             found = solve(self.information, (queries.cells[self.atoms.first] == classes).astype(float))
             self._latest = queries, self.information.changes, found
         return self._latest[2]
@@ -193,7 +193,7 @@ class LeastSquaresState:
     def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
         """Return the best answers to queries, their variances and the coefficients z, with certificates."""
         combinations = queries.combinations
-        whole, exact = queries.whole(self.atoms), queries.columns.shape[1] <= FEW
+        whole, exact = queries.whole(self.atoms), queries.classes <= FEW
         solved, variances = self._solved(queries, exact=exact)
         variances = np.where(whole, variances, np.inf)
         if _lost(solved, variances, whole, queries, LOST):  # by rounding, it may be: factorised anew
@@ -236,7 +236,7 @@ class LeastSquaresState:
 
     def mixed(self, queries: Queries, mixtures: Floats) -> Floats:
         """Return the coefficients of mixtures of the answers to queries, shape (mixtures, queries)."""
-        rows = replace(queries, columns=mixtures @ queries.columns, bins=False).rows(self.atoms)
+        rows = Queries(mixtures @ queries.columns, queries.cells, False).rows(self.atoms)
         return np.asarray(rows @ self.information.inverse)
 
     def _prepared(

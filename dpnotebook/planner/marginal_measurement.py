@@ -135,7 +135,7 @@ class OverAtoms:
 
         What is known is screened in passing while ways to answer are compared; what a plan promises is looked at whole.
         """
-        if not self.block.sources or self.queries.columns.shape[1] > FEW:  # of many, what is shown is screened as well
+        if not self.block.sources or self.queries.classes > FEW:  # of many, what is shown is screened as well
             return self
         variances = self.estimates()[1]
         # Computed in another order: what differs by rounding only need not be planned anew.
@@ -215,8 +215,9 @@ class Proposal:
         What is measured; empty where past answers are enough.
     variances
         A bound on the variance of every answer afterwards, in squared integers of the summand; shape (answers,).
-    half_width
-        Half-width of the interval of the worst answer where that is known better than from its variance; else 0.
+    reach
+        Half-width of the interval of the worst answer where that is known better than from its variance, or what works
+        it out; else 0.
     sparing
         Whether it leaves so much to spare for later questions that it may be preferred to what is cheaper now.
     single
@@ -227,10 +228,15 @@ class Proposal:
 
     items: tuple[Planned, ...]
     variances: Floats
-    half_width: float = 0.0
+    reach: float | Callable[[], float] = 0.0
     sparing: bool = False
     single: bool = False
     delivered: Callable[[], Floats] | None = None
+
+    @cached_property
+    def half_width(self) -> float:
+        """Half-width of the interval of the worst answer where that is known better than from its variance; else 0."""
+        return self.reach() if callable(self.reach) else self.reach
 
 
 def asked_of(

@@ -127,7 +127,7 @@ def _as_delivered(
             for answer, item, noisy in drawn
         ]
     told = tuple(Expected(one.std_error, float(((one.upper - one.lower) / 2).max(initial=0.0))) for one in estimates)
-    return replace(option, std_errors=told[0].std_errors, half_width=told[0].half_width, expected=told)
+    return replace(option, std_errors=told[0].std_errors, reach=told[0].half_width, expected=told)
 
 
 def _expected(
@@ -237,7 +237,8 @@ def at_price(
         answer.expected(accountant.law, scale, confidence) for answer, scale in zip(answers, chosen, strict=True)
     )
     words = partial(explain.steps, table, answers, chosen, accountant.law)
-    return Option(items, sum(shares), expected[0].std_errors, expected[0].half_width, words, expected=expected)
+    first = expected[0]
+    return Option(items, sum(shares), first.std_errors, lambda: first.half_width, words, expected=expected)
 
 
 def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
@@ -642,7 +643,7 @@ def _missing(problem: PlanningProblem, target: float | Floats) -> Iterator[margi
         return
     if (refined := as_precise_as(problem.alone.items[0], pricing)) is not None:
         variances = (problem.alone_errors / asked.step) ** 2
-        yield marginal_measurement.Proposal((refined,), variances, problem.alone.half_width, single=True)
+        yield marginal_measurement.Proposal((refined,), variances, lambda: problem.alone.half_width, single=True)
     yield marginal_measurement.direct(asked, linear, target, pricing)
     if (joint := marginal_measurement.together(asked, linear, target, pricing)) is not None:
         yield joint
@@ -662,7 +663,7 @@ def _finished(problem: PlanningProblem, option: Option, variances: Floats | None
             std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
     widths = None
     if problem.buying and not problem.law.stable:  # Gaussian noise reaches as far as its variance says
-        shown = delivered(problem, replace(option, std_errors=std_errors, half_width=half_width), accuracy)
+        shown = delivered(problem, replace(option, std_errors=std_errors, reach=half_width), accuracy)
         if shown is not None:
             std_errors, half_width, widths = shown
     reused = asked.sources()
@@ -677,5 +678,5 @@ def _finished(problem: PlanningProblem, option: Option, variances: Floats | None
         accuracy.confidence,
         option.bought,
     )
-    told = replace(option, std_errors=std_errors, half_width=half_width, widths=widths)
+    told = replace(option, std_errors=std_errors, reach=half_width, widths=widths)
     return replace(told, reused=reused, words=words, combined=True)

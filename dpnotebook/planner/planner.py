@@ -296,7 +296,7 @@ def _in_groups(option: Option, answer: MeanAnswers, sizes: Floats | None) -> Opt
     return replace(
         option,
         std_errors=np.minimum(option.std_errors * (answer.rows / sizes), half),
-        half_width=min(option.half_width * answer.rows / least, half),
+        reach=min(option.half_width * answer.rows / least, half),
         sizes=(least, float(sizes.max())),
     )
 

@@ -66,8 +66,8 @@ class Option:
         What that alone costs, whatever else was asked.
     std_errors
         Standard error of every answer in its own units, keys in the domain's order; shape (answers,).
-    half_width
-        Half-width of the interval, worst answer.
+    reach
+        Half-width of the interval, worst answer; or what works it out.
     words
         Says what it does and how its answer is computed, as `Plan` has it: asked of the way that is taken only.
     reused, recorded, combined, target
@@ -89,7 +89,7 @@ class Option:
     items: tuple[Planned, ...]
     units: int
     std_errors: Floats
-    half_width: float
+    reach: float | Callable[[], float]
     words: Words = unsaid
     reused: tuple[int, ...] = ()
     recorded: int | None = None
@@ -103,6 +103,11 @@ class Option:
     expected: tuple[Expected, ...] = ()
     sizes: tuple[float, float] | None = None
     widths: Floats | None = None
+
+    @cached_property
+    def half_width(self) -> float:
+        """Half-width of the interval, worst answer."""
+        return self.reach() if callable(self.reach) else self.reach
 
 
 @dataclass(frozen=True)

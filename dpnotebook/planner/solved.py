@@ -30,6 +30,7 @@ LOST = 1e-2  # a residual up to which rounding may be to blame: G is never that 
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
 REFINED = RESIDUAL / 100  # residual above which there is something to take back
 MANY_ROWS = 200  # from which on it is looked whether each differs little from the one before
+TOGETHER = 128  # rows of a covariance that are added up at once
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
 
 
@@ -51,10 +52,13 @@ class Combinations:
         return np.asarray(np.abs(self.rows).max(axis=1, initial=0.0))
 
     @cached_property
-    def squares(self) -> Floats:
-        """The square of each entry, shape (m, values)."""
+    def _squares(self) -> Floats:
         counts = bool(((self.rows == 0) | (self.rows == 1)).all())
         return self.rows if counts else self.rows**2
+
+    def of_squares(self, values: Floats) -> Floats:
+        """Return what values add up to, each times the square of its entry, shape (values,): shape (m,)."""
+        return np.asarray(self._squares @ values)
 
     @cached_property
     def _steps(self) -> csr_array | None:
@@ -72,6 +76,50 @@ class Combinations:
             return np.asarray(self.rows @ values)
         found = np.asarray(self._steps @ values)
         return np.cumsum(found, axis=0, out=found)
+
+    def variances(self, covariance: Floats) -> Floats:
+        """Return the variance of each, where values have this covariance, shape (m,)."""
+        return np.asarray(np.einsum("ij,ij->i", self.of(covariance), self.rows))
+
+
+class RunningTotals(Combinations):
+    """Values added up from the first on: what is worked out of them needs no matrix.
+
+    Parameters
+    ----------
+    count
+        Number of values.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    @cached_property
+    def rows(self) -> Floats:  # type: ignore[override]
+        """Ones up to the diagonal, shape (count, count)."""
+        return np.tri(self.count)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """One of each."""
+        return np.ones(self.count)
+
+    def of_squares(self, values: Floats) -> Floats:
+        """Return the running totals."""
+        return np.cumsum(values)
+
+    def of(self, values: Floats) -> Floats:
+        """Return the running totals of each column."""
+        return np.cumsum(values, axis=0)
+
+    def variances(self, covariance: Floats) -> Floats:
+        """Return the variance of each: by what a value has to do with those before it."""
+        more = np.empty(self.count)
+        for start in range(0, self.count, TOGETHER):
+            rows = covariance[start : start + TOGETHER]
+            before = rows[:, :start].sum(axis=1) + np.tril(rows[:, start : start + TOGETHER], -1).sum(axis=1)
+            more[start : start + TOGETHER] = 2 * before + np.diagonal(rows, start)
+        return np.cumsum(more)
 
 
 @dataclass(frozen=True)
@@ -119,7 +167,7 @@ class Solved:
     def _variances(self, combinations: Combinations | None) -> Floats:
         if combinations is None:
             return np.diagonal(self.covariance)
-        return np.asarray(np.einsum("ij,ij->i", combinations.of(self.covariance), combinations.rows))
+        return combinations.variances(self.covariance)
 
 
 def solve(information: Information, queries: Floats) -> Solved:

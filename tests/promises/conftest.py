@@ -18,6 +18,7 @@ def _loaded(name):
 _sessions, _delivered, _whole = _loaded("sessions"), _loaded("delivered"), _loaded("whole")
 _expected_free = _loaded("expected_free")
 _messy = _loaded("messy")
+_mixed = _loaded("mixed")
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +49,9 @@ def expected_free():
 def messy():
     """The module of random questions over a messy table."""
     return _messy
+
+
+@pytest.fixture(scope="session")
+def mixed():
+    """The module of random sessions over a messy table that grows, with restarts and previews in between."""
+    return _mixed
