@@ -24,11 +24,14 @@ class WrittenKey:
         The declared columns that it depends on, in the domain's order.
     labels
         Its value in each group, in the order of the groups; None for NULL.
+    moments
+        Whether these are moments, as texts.
     """
 
     name: str
     columns: tuple[str, ...]
     labels: tuple[str | int | bool | None, ...]
+    moments: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,18 @@ class WrittenKeys:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same."""
-        keys = [{"name": key.name, "columns": list(key.columns), "labels": list(key.labels)} for key in self.keys]
+        keys = [
+            {"name": key.name, "columns": list(key.columns), "labels": list(key.labels)}
+            | ({"moments": True} if key.moments else {})
+            for key in self.keys
+        ]
         return {"statement": self.statement, "keys": keys}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> WrittenKeys:
         """Return what `to_json` wrote."""
-        keys = [WrittenKey(key["name"], tuple(key["columns"]), tuple(key["labels"])) for key in values["keys"]]
+        keys = [
+            WrittenKey(key["name"], tuple(key["columns"]), tuple(key["labels"]), key.get("moments", False))
+            for key in values["keys"]
+        ]
         return cls(values["statement"], tuple(keys))

@@ -176,9 +176,10 @@ def written_columns(
             names.append(key.attribute)
             ordered.append(domain[key.attribute].ordered)
         else:
-            sides.append(np.asarray(column_of(_objects(key.labels))))
+            moments = np.array([label or "NaT" for label in key.labels if key.moments], dtype="datetime64[us]")
+            sides.append(moments if key.moments else np.asarray(column_of(_objects(key.labels))))
             names.append(key.name)
-            ordered.append(all(type(label) is int for label in key.labels))
+            ordered.append(key.moments or all(type(label) is int for label in key.labels))
     index = np.indices([len(side) for side in sides]).reshape(len(sides), -1)
     columns = {name: _picked(side, places) for name, side, places in zip(names, sides, index, strict=True)}
     return columns, tuple(ordered)

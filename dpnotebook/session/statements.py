@@ -553,8 +553,9 @@ class Statements:
         from dpnotebook.session.redraws import Redrawn
         from dpnotebook.sql.linear.questions import new_names
 
-        columns = {name.casefold(): name for name in release.frame.columns}
-        names = {columns[old.casefold()]: new for old, new in new_names(statement).items()}
+        keys = {name.casefold(): name for name in release.keys}  # those that are worked out have their names
+        called = new_names(statement).items()
+        names = {keys[old.casefold()]: new for old, new in called if old.casefold() in keys}
         if not names and statement.outer is None:
             return release
         again = release.again
@@ -565,7 +566,7 @@ class Statements:
         )
         if statement.outer is None:
             return renamed
-        keys = list(renamed.keys)
+        shown = list(renamed.keys)
 
         def redraw(draws: int) -> list[Redrawn]:
             assert release.redraws is not None
@@ -578,7 +579,7 @@ class Statements:
         return replace(
             renamed,
             frame=found.frame,
-            ordered=release.ordered if list(found.frame.columns[: len(keys)]) == keys else (),
+            ordered=release.ordered if list(found.frame.columns[: len(shown)]) == shown else (),
             adjusted=None,
             worked_out=found.measures,
             notes=(*release.notes, *found.notes),

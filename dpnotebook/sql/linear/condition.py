@@ -10,17 +10,17 @@ import datetime
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from dpnotebook.dialect.builders import type_name
-from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Bins, Dates, Domain, Times
+from dpnotebook.domain import Bins, Dates, Times
 from dpnotebook.errors import PredicateError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
+from dpnotebook.sql.linear.scope import LinearScope, NotLinear
+from dpnotebook.sql.linear.worked_out import days_that_hold
 
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "==",
@@ -41,29 +41,6 @@ CONSTANTS: dict[str, Callable[[Any, Any], bool]] = {
 }
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}( 00:00:00(\.0+)?)?")
 NEVER = "a comparison with NULL is never true: write IS NULL or IS NOT NULL"
-
-
-class NotLinear(Exception):
-    """What is asked is no question about declared columns alone."""
-
-
-@dataclass(frozen=True)
-class LinearScope:
-    """What names in a statement mean.
-
-    Parameters
-    ----------
-    text
-        The statement.
-    domain
-        The declared columns of its table.
-    column
-        The declared column that a column of the tree means; raises NotLinear if none.
-    """
-
-    text: Text
-    domain: Domain
-    column: Callable[[exp.Column], str]
 
 
 def predicate(where: exp.Expr | None, scope: LinearScope) -> Predicate:
@@ -108,6 +85,16 @@ def condition(node: exp.Expr, scope: LinearScope) -> Expression:
         if scope.domain[name].holds != "boolean":
             raise NotLinear
         return Compare(name, "==", True)
+    if isinstance(node, exp.Is):
+        return _is(node, scope)
+    try:
+        return _of_a_column(node, scope)
+    except NotLinear:
+        return days_that_hold(node, scope)
+
+
+def _of_a_column(node: exp.Expr, scope: LinearScope) -> Expression:
+    """Return the expression of a condition on a column as it is."""
     if type(node) in OPERATORS:
         return _comparison(node, OPERATORS[type(node)], scope)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
@@ -117,8 +104,6 @@ def condition(node: exp.Expr, scope: LinearScope) -> Expression:
     if isinstance(node, exp.In) and node.expressions:
         name = _column(node.this, scope)
         return _atom(OneOf(name, [value(item) for item in node.expressions]), node, scope)
-    if isinstance(node, exp.Is):
-        return _is(node, scope)
     raise NotLinear
 
 

@@ -12,8 +12,9 @@ from dpnotebook.errors import SQLError
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
-from dpnotebook.sql.linear.condition import NotLinear, bare, operands, predicate
+from dpnotebook.sql.linear.condition import bare, operands, predicate
 from dpnotebook.sql.linear.questions import scope_of
+from dpnotebook.sql.linear.scope import NotLinear
 from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Statement
 

@@ -28,7 +28,9 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.query.question import Measure, Question, bounded_value, narrowed
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
+from dpnotebook.sql.linear.condition import bare, predicate
+from dpnotebook.sql.linear.scope import LinearScope, NotLinear
+from dpnotebook.sql.linear.worked_out import days_of_spans
 from dpnotebook.sql.linear.written_keys import GroupedLevels, grouped_levels, in_groups
 from dpnotebook.sql.ownership.catalog import match_name
 from dpnotebook.sql.ownership.date_spans import truncation
@@ -144,7 +146,7 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope, statem
         node, alias = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
         if isinstance(node, exp.Column):
             keys.append(_whole_column(node, scope))
-        elif alias and truncation(node) is not None:
+        elif alias and truncation(node) is not None and not _longer(node, scope):
             keys.append(_spans(node, scope))
         elif place < len(statement.selects[0].keys):
             worked_out.append((bare(node), grouped_levels(node, statement.selects[0].keys[place], scope)))
@@ -275,6 +277,12 @@ def _whole_column(node: exp.Column, scope: LinearScope) -> str:
     if isinstance(scope.domain[name], Dates | Times):
         raise NotLinear
     return name
+
+
+def _longer(node: exp.Expr, scope: LinearScope) -> bool:
+    """Return whether an expression makes spans of more than a level of a column of days."""
+    found = days_of_spans(node, scope)
+    return found is not None and found.starts.size < found.spans.size
 
 
 def _spans(node: exp.Expr, scope: LinearScope) -> str:

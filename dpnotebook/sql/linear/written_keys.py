@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import check_comparisons, with_kind
 from dpnotebook.domain import Boolean, Categories, Range
 from dpnotebook.errors import SQLError
 from dpnotebook.planner.to_linear import allowed_levels
@@ -21,16 +20,18 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import Expression, Not
 from dpnotebook.query.question import Question
 from dpnotebook.query.written_keys import WrittenKey, WrittenKeys
-from dpnotebook.sql.level_values import LevelledColumn, combinations, has_values, kinds_of, values, with_whole_numbers
-from dpnotebook.sql.linear.condition import OPERATORS, LinearScope, NotLinear, bare, condition, value
+from dpnotebook.sql.level_values import combinations
+from dpnotebook.sql.linear.condition import OPERATORS, bare, condition, value
+from dpnotebook.sql.linear.scope import LinearScope, NotLinear
+from dpnotebook.sql.linear.worked_out import DaysOfSpans, days_of_spans, worked_out
 from dpnotebook.sql.select import Key
 from dpnotebook.workload import Identity, Kron, Predicates, Workload
 
 Value = str | int | bool | None
 Groups = list[tuple[Value, Predicate]]
 
-MOST_CELLS = 10**6  # of groups times the cells that they are of
-MOST_LEVELS = 1_000  # of a column whose values are those of the key
+MOST_CELLS = 10**7  # of groups times the cells that they are of: weeks of twenty years
+MOST_LEVELS = 1_000  # values of a key, and levels of a column whose values are those of the key
 KINDS: Mapping[type, str] = {str: "text", int: "integer", bool: "boolean"}
 CONDITIONS: tuple[type[exp.Expr], ...] = (exp.And, exp.Or, exp.Not, exp.Between, exp.In, exp.Is, *OPERATORS)
 
@@ -47,11 +48,14 @@ class GroupedLevels:
         The declared columns that it depends on, in the domain's order.
     groups
         Its values, and the rows that have them.
+    moments
+        Whether the values are moments, as texts.
     """
 
     name: str
     columns: tuple[str, ...]
     groups: Groups
+    moments: bool = False
 
     def within(self, where: Predicate) -> tuple[WrittenKey, NDArray[np.bool_]]:
         """Return the key with those of its groups that some row of a condition can be in, and their cells.
@@ -69,7 +73,7 @@ class GroupedLevels:
         masks = [rows.dense(self.columns)[np.ix_(*levels)].ravel() for _, rows in self.groups]
         kept = [place for place, mask in enumerate(masks) if mask.any()]
         labels = tuple(self.groups[place][0] for place in kept)
-        return WrittenKey(self.name, self.columns, labels), np.array([masks[place] for place in kept])
+        return WrittenKey(self.name, self.columns, labels, self.moments), np.array([masks[place] for place in kept])
 
 
 def grouped_levels(node: exp.Expr, key: Key, scope: LinearScope) -> GroupedLevels:
@@ -89,6 +93,8 @@ def grouped_levels(node: exp.Expr, key: Key, scope: LinearScope) -> GroupedLevel
     NotLinear
         If its values are not told by declared levels.
     """
+    if (spans := days_of_spans(bare(node), scope)) is not None:
+        return _of_spans(spans, key.name, scope)
     try:
         found = _groups(node, scope, Predicate.everything(scope.domain))
     except SQLError:  # a level that was not declared: no row has that value, which is no mistake in a CASE
@@ -115,6 +121,23 @@ def grouped_levels(node: exp.Expr, key: Key, scope: LinearScope) -> GroupedLevel
     if not columns:
         raise NotLinear  # the same for all rows
     return GroupedLevels(key.name, tuple(name for name in scope.domain.names if name in columns), groups)
+
+
+def _of_spans(spans: DaysOfSpans, name: str, scope: LinearScope) -> GroupedLevels:
+    """Return the days of each span; without a day last, where that is declared."""
+    attribute = scope.domain[spans.column]
+    if spans.starts.size > MOST_LEVELS:
+        raise NotLinear
+    masks = np.zeros((spans.starts.size + attribute.nullable, attribute.size), dtype=bool)
+    masks[spans.spans, np.arange(attribute.regular)] = True
+    labels: list[Value] = [str(start.astype("datetime64[s]")) for start in spans.starts]
+    if attribute.nullable:
+        masks[-1, attribute.null_index] = True
+        labels.append(None)
+    groups = [
+        (label, Predicate.box(scope.domain, {spans.column: mask})) for label, mask in zip(labels, masks, strict=True)
+    ]
+    return GroupedLevels(name, (spans.column,), groups, moments=True)
 
 
 def in_groups(question: Question, keys: Sequence[GroupedLevels], statement: str) -> Question:
@@ -184,26 +207,16 @@ def _groups(node: exp.Expr, scope: LinearScope, rows: Predicate) -> Groups:
 
 def _worked_out(node: exp.Expr, scope: LinearScope, rows: Predicate) -> Groups:
     """Return the values of any other expression, worked out for every combination of levels of its columns."""
-    columns: dict[str, LevelledColumn] = {}
-    resolved = exp.Paren(this=node.copy())
-    for place in list(resolved.find_all(exp.Column)):
-        name = scope.column(place)
-        named = exp.column(name, quoted=True)
-        place.replace(with_kind(named, kinds_of(scope.domain[name])[0]))
-        columns[name] = LevelledColumn(named, scope.domain[name])
-    told = list(columns.values())
-    if not all(has_values(column.attribute, resolved, column.node) for column in told):
+    found = worked_out(node, scope)
+    if len(set(found.values)) > MOST_LEVELS:
         raise NotLinear
-    meant = with_whole_numbers(check_comparisons(resolved, node, scope.text).this)
-    found = None if meant is None else values(meant, told)
-    if found is None or len(found) > MOST_LEVELS:
-        raise NotLinear
+    columns, told = list(found.columns), list(found.columns.values())
     together: dict[Value, NDArray[np.bool_]] = {}
-    for (places, there), given in zip(combinations(told), found, strict=True):
+    for (places, there), given in zip(combinations(told), found.values, strict=True):
         if there:
             mask = together.setdefault(given, np.zeros([column.attribute.size for column in told], dtype=bool))
             mask[places] = True
-    groups = [(given, rows & _within(rows, list(columns), mask)) for given, mask in together.items()]
+    groups = [(given, rows & _within(rows, columns, mask)) for given, mask in together.items()]
     return [(given, part) for given, part in groups if not part.is_empty]
 
 

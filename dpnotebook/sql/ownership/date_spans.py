@@ -29,7 +29,7 @@ def truncation(node: exp.Expr) -> tuple[exp.Expr, Span] | None:
     if (isinstance(node, exp.Cast) and not isinstance(node, exp.TryCast) and node.is_type("date")) or (
         isinstance(node, exp.Date) and node.this is not None and not node.expressions
     ):
-        return bare(node.this), "day"
+        return truncation(node.this) or (bare(node.this), "day")  # the date of a month's first moment is one a month
     return None
 
 

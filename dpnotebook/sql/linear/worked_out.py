@@ -1,0 +1,116 @@
+"""The value of an expression for every combination of declared levels of its columns, as the engine works it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpnotebook.dialect.expressions import check_comparisons, with_kind
+from dpnotebook.domain import Dates
+from dpnotebook.domain.calendar import begin_of_span
+from dpnotebook.predicate.expression import OneOf
+from dpnotebook.sql.level_values import LevelledColumn, Value, has_values, kinds_of, values, with_whole_numbers
+from dpnotebook.sql.linear.scope import LinearScope, NotLinear
+from dpnotebook.sql.ownership.date_spans import truncation
+
+
+@dataclass(frozen=True)
+class WorkedOut:
+    """An expression, level by level.
+
+    Parameters
+    ----------
+    columns
+        The declared columns in it, by name, with their levels.
+    values
+        Its value for every combination of these and of nothing, the last column's changing first.
+    """
+
+    columns: dict[str, LevelledColumn]
+    values: list[Value]
+
+
+def worked_out(node: exp.Expr, scope: LinearScope) -> WorkedOut:
+    """Return the values of an expression.
+
+    Raises
+    ------
+    NotLinear
+        If they do not follow from levels, or are too many.
+    """
+    columns: dict[str, LevelledColumn] = {}
+    resolved = exp.Paren(this=node.copy())
+    for place in list(resolved.find_all(exp.Column)):
+        name = scope.column(place)
+        named = exp.column(name, quoted=True)
+        place.replace(with_kind(named, kinds_of(scope.domain[name])[0]))
+        columns[name] = LevelledColumn(named, scope.domain[name])
+    told = list(columns.values())
+    if not all(has_values(column.attribute, resolved, column.node) for column in told):
+        raise NotLinear
+    meant = with_whole_numbers(check_comparisons(resolved, node, scope.text).this)
+    found = None if meant is None else values(meant, told)
+    if found is None:
+        raise NotLinear
+    return WorkedOut(columns, found)
+
+
+def days_that_hold(node: exp.Expr, scope: LinearScope) -> OneOf:
+    """Return a condition on the year, or another part, of a column of dates as one on its days.
+
+    Raises
+    ------
+    NotLinear
+        If it is of another column, or holds for days that are missing.
+    """
+    if {type(scope.domain[scope.column(column)]) for column in node.find_all(exp.Column)} != {Dates}:
+        raise NotLinear
+    found = worked_out(node, scope)
+    *holds, missing = found.values
+    if len(found.columns) > 1 or missing is not None or any(type(each) is not bool for each in holds):
+        raise NotLinear
+    ((name, column),) = found.columns.items()
+    return OneOf(name, [label for label, each in zip(column.attribute.labels, holds, strict=False) if each])
+
+
+@dataclass(frozen=True)
+class DaysOfSpans:
+    """The months, or other spans, that an expression makes of a column of days.
+
+    Parameters
+    ----------
+    column
+        The declared column.
+    starts
+        The first moment of each span, shape (spans,).
+    spans
+        The number of each day's span, shape (days,).
+    """
+
+    column: str
+    starts: NDArray[np.datetime64]
+    spans: NDArray[np.intp]
+
+
+def days_of_spans(node: exp.Expr, scope: LinearScope) -> DaysOfSpans | None:
+    """Return the spans that DATE_TRUNC makes of days; None of any other expression.
+
+    Raises
+    ------
+    NotLinear
+        If it is not known which day is in which span, as where days are those of a time zone.
+    """
+    found = truncation(node)
+    if found is None or not isinstance(found[0], exp.Column):
+        return None
+    name, by = scope.column(found[0]), found[1]
+    attribute = scope.domain[name]
+    if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC"):
+        raise NotLinear
+    if attribute.by != "day" or attribute.clamps or attribute.other_index is not None:
+        raise NotLinear
+    starts, spans = np.unique(begin_of_span(attribute.starts[:-1], by), return_inverse=True)
+    return DaysOfSpans(name, starts, spans)
