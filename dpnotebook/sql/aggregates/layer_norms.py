@@ -27,6 +27,7 @@ FEWEST_GROUPS = 5  # with fewer, where the second layer lies is no better known 
 GAIN = 0.97  # times the error of one norm, from which on two are worth it
 SHORTER, LONGER = 16.0, 32.0  # times the best single norm, at most, that two norms are from it
 APART = 1.2  # times the short norm, that the long one is at least
+HIDDEN = 5.5  # times the noise on the first layer, at most, that on the second: of what it hides no interval knows
 MOST_OF_LARGEST = 2.0  # times the error of one norm, that of the largest group, which the second layer's noise moves
 STEPS = 2  # of the norms to choose from, every second
 SHARES = tuple(Fraction(percent, 100) for percent in (5, 10, 20, 35, 50))  # of the cost, for the second layer
@@ -125,7 +126,8 @@ def _errors(found: NormCounts, noise: float, groups: int, places: Places, share:
         usual_errors(found, partial(squared, moved=moved)) for moved in (3.0 / groups, max(LARGEST, 3.0 / groups))
     )
     most = float(errors_of_norms(found, noise, groups).min()) + math.log(MOST_OF_LARGEST)
-    return np.asarray(np.where((outer >= APART * inner) & (of_largest <= most), errors, math.inf))
+    may_be = (outer >= APART * inner) & (of_largest <= most) & (second <= HIDDEN**2 * first)
+    return np.asarray(np.where(may_be, errors, math.inf))
 
 
 def _rounded(number: float) -> Fraction:
