@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -567,7 +567,7 @@ class Statements:
             return renamed
         keys = list(renamed.keys)
 
-        def redraw(draws: int) -> list[Redrawn]:
+        def redraw(draws: int, needed: Collection[str] | None = None) -> list[Redrawn]:
             assert release.redraws is not None
             law = self.ledger.accountant.noise
             return [Redrawn(renamed.frame, release.redraws(draws), np.zeros((draws, len(release.frame), 0)), (), law)]

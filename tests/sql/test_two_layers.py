@@ -74,7 +74,7 @@ def _zipf(size, power):
 
 
 def study(name, tries=6, draws=40):
-    """Return squared errors of one norm and of two, as they are chosen; what is told and foretold; and coverage by group."""
+    """Return squared errors of one norm and of two, as chosen; what is told and foretold; and coverage by group."""
     table, random = Table(name), np.random.default_rng(5)
     one, two, told, held = [], [], [], []
     for _ in range(tries):
@@ -291,3 +291,24 @@ def test_records_of_before_have_the_intervals_they_had():
     first, second = np.array([500.0, 50.0]), np.array([90.0, -400.0])
     told = np.hypot(1.1 * 10.0, 100.0 * np.sqrt(0.3 + (0.001 * first) ** 2))
     assert how.half_widths(first, second, 10.0, 100.0, REACH) == pytest.approx(REACH * told)
+
+
+def test_norms_of_another_price_are_made_up_for_by_less_noise(session):
+    """Twice the price by itself clips to longer norms; with a little less noise these are as good, for less than it."""
+    session.sql(BY_CITY, epsilon=1.0).run()
+    before = measured(session)
+    query = session.sql(BY_CITY, epsilon=2.4)
+    chosen = query.plan.sharper
+    assert chosen is not None
+    assert 0 < chosen.missing < chosen.units
+    spent = session.ledger.spent
+    query.run()
+    after = measured(session)
+    assert [part.bounds for part in after.parts] == [part.bounds for part in before.parts]
+    assert session.ledger.spent - spent == chosen.missing
+    accountant = session.ledger.accountant
+    paid = [
+        sum(accountant.rate(block.scale / part.largest) for block, part in zip(one.blocks, one.components, strict=True))
+        for one in (before, after)
+    ]  # exact: noise of so little is paid for by both together
+    assert paid[1] - paid[0] <= chosen.missing

@@ -79,6 +79,7 @@ def nearly_best_layers(
     groups: int,
     whole: bool = False,
     usual: float = math.inf,
+    own: float | None = None,
 ) -> bool:
     """Return whether two norms that vectors were clipped to give nearly the least error with other noise too.
 
@@ -86,6 +87,8 @@ def nearly_best_layers(
     ----------
     layers
         That are asked about; the others as for `norms.norm_to_clip_at`.
+    own
+        The noise that these would have, where it is another one.
     """
     if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return True
@@ -93,7 +96,7 @@ def nearly_best_layers(
     places = _places(found, int(np.argmin(single)), whole)
     best = min(float(_errors(found, noise, groups, places, float(share)).min()) for share in SHARES)
     inner, outer = (np.array([np.argmin(np.abs(found.norms - float(norm)))]) for norm in (layers.inner, layers.outer))
-    error = float(_errors(found, noise, groups, (inner, outer), float(layers.share)).min())
+    error = float(_errors(found, noise if own is None else own, groups, (inner, outer), float(layers.share)).min())
     return error <= min(best, float(single.min())) + math.log(NEARLY)
 
 

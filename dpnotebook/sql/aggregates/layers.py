@@ -258,6 +258,29 @@ def with_combinations_of(released: Measuring, measuring: Measuring) -> Measuring
     return replace(measuring, parts=tuple(parts))
 
 
+def as_planned(released: Measuring, planned: Measuring, numbers: NDArray[np.int64]) -> Measuring:
+    """Return what a release measured with the noise on both layers, and these put together, as expected of a plan.
+
+    Parameters
+    ----------
+    released, numbers
+        What was measured, and the noisy numbers, shape (groups, measured).
+    planned
+        What will be measured: counts and sums in two layers there too are changed.
+    """
+    blocks, parts = list(released.blocks), list(released.parts)
+    for i, (one, other) in enumerate(zip(released.parts, planned.parts, strict=True)):
+        if not one.layers or (layers := layers_of(other.bounds)) is None or len(other.blocks) < 2:
+            continue
+        before, after = noise_of(released, one), noise_of(planned, other)
+        for block, old, new in zip(one.blocks, before, after, strict=True):
+            blocks[block] = replace(blocks[block], scale=released.blocks[block].scale * Fraction(new / old))
+        how, first = foretold(layers, after[1]), numbers_of(released, one, numbers)[0]
+        along = math.sqrt((1.0 - how.second) / max(float(first @ first), 1.0))
+        parts[i] = replace(one, layers=tuple(how._replace(along=along, wider=1.0)))
+    return replace(released, blocks=tuple(blocks), parts=tuple(parts))
+
+
 def numbers_of(measuring: Measuring, part: AggregateInput, numbers: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the noisy numbers of both layers of an aggregate, in the answer's units, shape (..., groups)."""
     steps = (_step(measuring, block) for block in part.blocks)

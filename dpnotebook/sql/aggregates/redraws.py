@@ -6,7 +6,7 @@ Whatever is worked out from such draws is spread as its error is, also where no 
 from __future__ import annotations
 
 import hashlib
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -99,14 +99,19 @@ def _of_layers(measuring: Measuring, part: AggregateInput, numbers: Integers, no
     return np.asarray(how.first * first + how.second * second + wider * off)
 
 
-def redrawn(measuring: Measuring, numbers: Integers, draws: int, salt: bytes) -> Integers:
-    """Return the noise of a release drawn again, shape (draws, groups, measured); arguments as for `redraw`."""
+def redrawn(
+    measuring: Measuring, numbers: Integers, draws: int, salt: bytes, places: Sequence[int] | None = None
+) -> Integers:
+    """Return the noise of a release drawn again, shape (draws, groups, measured); arguments as for `redraw`.
+
+    Where only some places of the noisy numbers are needed it is that of these, the same as among all.
+    """
     told = (salt, np.ascontiguousarray(numbers).tobytes())
-    noise = np.zeros((draws, len(numbers), measuring.measured), dtype=np.int64)
-    for place, scale in enumerate(measuring.scales):
-        noise[:, :, place] = redrawn_noise(
-            measuring.noise, float(scale), draws, len(numbers), *told, str(place).encode()
-        )
+    needed = range(measuring.measured) if places is None else places
+    noise = np.zeros((draws, len(numbers), len(needed)), dtype=np.int64)
+    for i, place in enumerate(needed):
+        scale = float(measuring.scales[place])
+        noise[:, :, i] = redrawn_noise(measuring.noise, scale, draws, len(numbers), *told, str(place).encode())
     return noise
 
 
