@@ -450,8 +450,8 @@ def _noise(
     wanted = record.plan[SHARPER]
     first, at = earlier(int(wanted["of"])), int(wanted["place"])
     before = Measuring.from_json(first.details["selects"][at]["measuring"])
-    places = {json.dumps(key): number for number, key in enumerate(first.details["selects"][at]["keys"])}
-    rows = [places[json.dumps(key)] for key in told["keys"]]
+    of_key = {json.dumps(key): number for number, key in enumerate(first.details["selects"][at]["keys"])}
+    rows = [of_key[json.dumps(key)] for key in told["keys"]]
     noise = _noise(first, at, before, earlier, draws, range(before.measured))[:, rows]
     sharper = redrawn_sharper(before, noise, planned, salt + b"/" + np.ascontiguousarray(numbers).tobytes())
     return sharper if len(places) == planned.measured else sharper[:, :, list(places)]
