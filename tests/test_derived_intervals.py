@@ -654,3 +654,44 @@ def test_an_answer_without_groups_has_the_columns_of_any_other_and_says_why(text
             assert release.frame.columns.tolist() == ["g", *expected]
             assert any(note.startswith("every group is hidden: one needs about ") for note in release.notes)
             assert release.samples(3).empty
+
+
+def test_a_median_beside_a_rounded_average_is_not_redrawn(monkeypatch):
+    """The 864 medians took so long that the average was without an interval."""
+    from dpnotebook.planner import redraws
+
+    random = np.random.default_rng(1)
+    rows = 40_000
+    frame = pd.DataFrame({"a": random.integers(0, 24, rows), "b": random.integers(0, 36, rows)})
+    frame["x"] = random.gamma(4, 10, rows)
+    read = []
+    monkeypatch.setattr(redraws, "_read", lambda *args: read.append(args))
+    text = "SELECT a, b, MEDIAN(x) AS m, ROUND(AVG(x), 1) AS r FROM v GROUP BY a, b"
+    with closing(dpn.Session(dpn.Budget(20.0, 1e-6), ":memory:", confirm="never")) as session:
+        domain = {"a": range(24), "b": range(36), "x": dpn.Bins(0, 200, width=10)}
+        session.protect(frame, "v", domain=domain)
+        release = session.sql(text, epsilon=5.0).run()
+    assert {"m_lower", "r_lower"} <= {*release.frame}
+    assert not release.notes
+    assert not read
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("SELECT q, ROUND(m, 1) AS r FROM release_0", {"m"}),
+        ("SELECT q AS z, ROUND(m, 1) + z AS r FROM release_0", {"m", "q", "p"}),
+        ("SELECT q, ROUND(m, 1) AS r FROM release_0 WHERE p_lower > 3", {"m", "q", "p"}),
+        ("SELECT MAX(m) AS r FROM release_0", None),
+    ],
+)
+def test_what_is_only_shown_is_not_needed(text, needed):
+    """Quantiles of several are redrawn together: they have one order."""
+    import sqlglot
+
+    from dpnotebook.sql.derived import DerivedColumns, _read
+
+    tree = sqlglot.parse_one(text, read="duckdb")
+    read = None if "MAX" in text else _read(tree)
+    found = DerivedColumns((), (), "", "", True, 0, 0, (), read)
+    assert found.needed([["m", "q", "p"]], [["mean", "quantile", "quantile"]]) == needed

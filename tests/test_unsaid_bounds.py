@@ -1,5 +1,7 @@
 """Tables of which nobody says how many rows of a person count: what works without, and what asks for it."""
 
+from contextlib import closing
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,3 +208,17 @@ def test_parts_and_joins_need_none(session):
     )
     found = session.sql("SELECT old, COUNT(*) AS n FROM stays JOIN people USING (who) GROUP BY old", epsilon=5.0).run()
     assert found.frame["n"].sum() == pytest.approx(len(VISITS), rel=0.03)
+
+
+def test_the_preview_of_units_by_group_speaks_of_groups():
+    """Rows count in no count of units, and the card spoke of them."""
+    frame = pd.DataFrame({"who": np.arange(400) % 100, "month": np.arange(400) % 12})
+    with closing(dpn.Session(dpn.Budget(5.0), ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", unit="who", domain={"month": range(12)})
+        units, rows = (
+            str(session.sql(f"SELECT month, {count} AS n FROM visits GROUP BY month", epsilon=1.0).plan)
+            for count in ("COUNT(DISTINCT who)", "COUNT(*)")
+        )
+    assert "the least if one unit is in 1 group, the most if it is in 10, in proportion more if it is in more" in units
+    assert "1 row" not in units
+    assert "the least if one unit has 1 row, the most if it has 10" in rows

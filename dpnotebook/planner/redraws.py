@@ -6,7 +6,7 @@ redraws share too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,9 +89,10 @@ def redrawn(
     also: Sequence[Item],
     recorded: Sequence[Estimates],
     draws: int,
+    needed: Collection[str] | None = None,
     *,
     combined: bool,
-) -> list[Floats] | None:
+) -> list[Floats | None] | None:
     """Return what the answers to each measure of a question may have been, shape (draws, answers) each.
 
     Parameters
@@ -106,27 +107,34 @@ def redrawn(
         The answers as they are shown.
     draws
         How often they are redrawn.
+    needed
+        Names of the measures that are redrawn; all when None.
     combined
         Whether the answers follow from everything recorded.
 
     Returns
     -------
-    None where it cannot be told how the noise of what was recorded enters the answers.
+    None where it cannot be told how the noise of what was recorded enters the answers, and for a measure that is not
+    needed.
 
     Raises
     ------
     WorkloadError
         If the answers rest on too many numbers.
     """
-    if draws * sum(estimates.value.size for estimates in recorded) > MOST_REDRAWN:
+    wanted = [needed is None or measure.name in needed for measure in question.measures]
+    sizes = (estimates.value.size for estimates, is_wanted in zip(recorded, wanted, strict=True) if is_wanted)
+    if draws * sum(sizes) > MOST_REDRAWN:
         raise WorkloadError(TOO_MANY)
     noise = RedrawnNoise(history.noise, history.items | {item.key: item for item in also}, draws)
     if not combined:
-        own = [noise.of(item.key) for item in also]
-        pairs = zip(answers, also, own, strict=False)
-        return [_own(answer, item.noisy + away) for answer, item, away in pairs]
-    found: list[Floats] = []
-    for one, estimates in zip(apart(question), recorded, strict=True):
+        asked = zip(answers, also, wanted, strict=False)
+        return [_own(one, item.noisy + noise.of(item.key)) if is_wanted else None for one, item, is_wanted in asked]
+    found: list[Floats | None] = []
+    for one, estimates, is_wanted in zip(apart(question), recorded, wanted, strict=True):
+        if not is_wanted:
+            found.append(None)
+            continue
         drawn = _combined(one, answers[0] if len(recorded) == 1 and answers else None, history, also, noise, estimates)
         if drawn is None:
             return None

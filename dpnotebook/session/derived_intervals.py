@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +86,10 @@ class Derivation:
         notes: tuple[str, ...] = ()
         if missing and len(frame):
             beside = sum(map(len, public.values()))
-            redrawn = as_often_as_can_be(self.redraw, draws_for(confidence, *self._size(frame, beside))) or []
+            parts = [select.aggregates for select in self.statement.selects]
+            needed = found.needed(*([[getattr(part, of) for part in one] for one in parts] for of in ("name", "kind")))
+            times = draws_for(confidence, *self._size(frame, beside, needed))
+            redrawn = as_often_as_can_be(partial(self.redraw, needed=needed), times) or []
             answers = self._redrawn(found, frame, row, apart, redrawn, public) if redrawn else NOT_REDRAWN
             if isinstance(answers, str):
                 notes = (f"{', '.join(column.name for column in missing)}: without an interval, as {answers}",)
@@ -116,10 +120,13 @@ class Derivation:
             raise SQLError(f"what this statement works out cannot be redrawn, as {answers}")
         return {str(frame.columns[place]): _existing(values) for place, values in answers[0].items()}
 
-    def _size(self, frame: pd.DataFrame, beside: int) -> tuple[int, int]:
-        """Return how many rows are read or worked out for each draw, and how many quantiles."""
+    def _size(self, frame: pd.DataFrame, beside: int, needed: Collection[str] | None) -> tuple[int, int]:
+        """Return how many rows are read or worked out for each draw, and how many quantiles of those needed."""
         rows = list(map(len, self.frames))
-        parts = [select.aggregates for select in self.statement.selects]
+        parts = [
+            [part for part in select.aggregates if needed is None or part.name in needed]
+            for select in self.statement.selects
+        ]
         quantiles = [len(part.fractions) * n for n, found in zip(rows, parts, strict=True) for part in found]
         return max(sum(rows) + beside, len(frame)), sum(quantiles)
 

@@ -15,6 +15,7 @@ from dpnotebook.session.answer_frame import DERIVED, column_name
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import least_shown
 from dpnotebook.sql.aggregates.function import KnownGroups
+from dpnotebook.sql.aggregates.layers import as_planned
 from dpnotebook.sql.aggregates.measuring import Measuring
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def foretold(
     (planned,) = plan.measurings
     if not planned.complete:
         return ()
-    measured, numbers = _with_noise_of(known.measuring, planned, _fewer(plan, known)), known.numbers
+    numbers = known.numbers
+    measured = as_planned(_with_noise_of(known.measuring, planned, _fewer(plan, known)), planned, numbers)
     keys = known.keys
     if planned.tau is not None and known.measuring.counted is not None:
         place = known.measuring.place(known.measuring.counted).start

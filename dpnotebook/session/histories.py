@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -225,8 +225,14 @@ class Histories:
         return found
 
     def redrawn(
-        self, record: Record, question: Question, recorded: Sequence[Estimates], table: TableSchema, draws: int
-    ) -> list[Floats] | None:
+        self,
+        record: Record,
+        question: Question,
+        recorded: Sequence[Estimates],
+        table: TableSchema,
+        draws: int,
+        needed: Collection[str] | None = None,
+    ) -> list[Floats | None] | None:
         """Return what the recorded answers to each measure may have been, shape (draws, answers) each.
 
         Parameters
@@ -237,10 +243,12 @@ class Histories:
             The answers as they are shown.
         table, draws
             The table, and how often.
+        needed
+            Names of the measures that are redrawn; all when None.
 
         Returns
         -------
-        None where it cannot be told how noise entered the answers.
+        None where it cannot be told how noise entered the answers, and for a measure that is not needed.
         """
         if self.domain_of(table, record.since) != table.domain:
             return None
@@ -256,7 +264,7 @@ class Histories:
             for before in self._recorded_before(record, table) if combined else [()]:
                 history = History(table.domain, law.name, self._earlier(table))
                 history.take(before)
-                found = redrawn(question, answers, history, also, recorded, draws, combined=combined)
+                found = redrawn(question, answers, history, also, recorded, draws, needed, combined=combined)
                 if found is not None:
                     return found
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -260,9 +260,16 @@ class Questions:
         return release if query.shown is None else query.shown(release)
 
     def _redraws(
-        self, record: Record, question: Question, recorded: Sequence[Estimates], draws: int
+        self,
+        record: Record,
+        question: Question,
+        recorded: Sequence[Estimates],
+        draws: int,
+        needed: Collection[str] | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Return what the recorded answers may have been, by column of the release, shape (draws, rows).
+
+        Of all measures, or of those that are needed.
 
         Raises
         ------
@@ -270,7 +277,7 @@ class Questions:
             If it cannot be told how noise entered them.
         """
         table, domain = self._table(record.table).table, self.domain_of(record)
-        found = self.histories.redrawn(record, question, recorded, table, draws)
+        found = self.histories.redrawn(record, question, recorded, table, draws, needed)
         if found is None:
             raise WorkloadError(
                 f"release {record.number} is combined from so much that it cannot be told how the noise of each part "
@@ -278,6 +285,8 @@ class Questions:
             )
         columns: dict[str, NDArray[Any]] = {}
         for measure, values in zip(question.measures, found, strict=True):
+            if values is None:
+                continue
             order = as_asked(np.arange(values.shape[1], dtype=np.float64), measure, question, domain)
             rows = values[:, order.astype(np.intp)]
             columns[measure.name] = days_of(rows) if is_of_dates(measure, domain) else rows

@@ -7,10 +7,10 @@ what is divided by may be zero, anything is possible, and that is what the inter
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,9 +52,9 @@ class Redrawn:
     frame
         As it was released.
     values
-        Of each aggregate, shape (draws, rows), or (draws, rows, quantiles) for arrays.
+        Of each aggregate, shape (draws, rows), or (draws, rows, quantiles) for arrays; those that are needed.
     noise
-        What was added to each noisy number of a row, shape (draws, rows, measured).
+        What was added to each noisy number of a row that they are worked out from, shape (draws, rows, measured).
     scales, law
         Of that noise, one scale for each of `measured`.
     """
@@ -92,7 +92,12 @@ class Redrawn:
         return pd.DataFrame(columns)
 
 
-Redraw = Callable[[int], list[Redrawn]]
+class Redraw(Protocol):
+    """Gives what releases may have been, so many times: all of their aggregates, or those that are needed."""
+
+    def __call__(self, draws: int, needed: Collection[str] | None = None) -> list[Redrawn]:
+        """Return one for each release; `values` of what is not needed may be left out."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class Release(ShowsCard):
     together: bool = False
     again: Callable[[float], Release] | None = field(default=None, repr=False, compare=False)
     worked_out: tuple[ShownColumn, ...] = field(default=(), repr=False)
-    redraws: Callable[[int], Mapping[str, NDArray[Any]]] | None = field(default=None, repr=False, compare=False)
+    redraws: Callable[..., Mapping[str, NDArray[Any]]] | None = field(default=None, repr=False, compare=False)
     budget: BudgetState | None = field(default=None, compare=False)
     origin: str = field(default="", repr=False, compare=False)
     tables: Tables | None = field(default=None, repr=False, compare=False)

@@ -64,7 +64,7 @@ def _of_rows(release: Release, rows: NDArray[np.intp], note: str) -> Release:
         again=None if again is None else lambda confidence: _of_rows(again(confidence), rows, note),
         redraws=None
         if redraws is None
-        else lambda draws: {name: values[:, rows] for name, values in redraws(draws).items()},
+        else lambda draws, **needed: {name: values[:, rows] for name, values in redraws(draws, **needed).items()},
     )
 
 

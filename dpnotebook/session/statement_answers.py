@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -438,33 +438,47 @@ def _sources(record: Record, earlier: Earlier | None) -> tuple[int, ...]:
     return (*_sources(earlier(int(record.plan[SHARPER]["of"])), earlier), record.number)
 
 
-def _noise(record: Record, place: int, planned: Measuring, earlier: Earlier | None, draws: int) -> Integers:
-    """Return the noise of a release drawn again, shape (draws, groups, measured); what releases share is the same."""
+def _noise(
+    record: Record, place: int, planned: Measuring, earlier: Earlier | None, draws: int, places: Sequence[int]
+) -> Integers:
+    """Return the noise of a release drawn again, shape (draws, groups, places); what releases share is the same."""
     told = record.details["selects"][place]
     salt = f"{record.number}.{place}".encode()
     numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, planned.measured)
     if earlier is None or "combined" not in told:
-        return redrawn(planned, numbers, draws, salt)
+        return redrawn(planned, numbers, draws, salt, places)
     wanted = record.plan[SHARPER]
     first, at = earlier(int(wanted["of"])), int(wanted["place"])
     before = Measuring.from_json(first.details["selects"][at]["measuring"])
-    places = {json.dumps(key): number for number, key in enumerate(first.details["selects"][at]["keys"])}
-    rows = [places[json.dumps(key)] for key in told["keys"]]
-    noise = _noise(first, at, before, earlier, draws)[:, rows]
-    return redrawn_sharper(before, noise, planned, salt + b"/" + np.ascontiguousarray(numbers).tobytes())
+    of_key = {json.dumps(key): number for number, key in enumerate(first.details["selects"][at]["keys"])}
+    rows = [of_key[json.dumps(key)] for key in told["keys"]]
+    noise = _noise(first, at, before, earlier, draws, range(before.measured))[:, rows]
+    sharper = redrawn_sharper(before, noise, planned, salt + b"/" + np.ascontiguousarray(numbers).tobytes())
+    return sharper if len(places) == planned.measured else sharper[:, :, list(places)]
 
 
 def _redrawn(
-    record: Record, statement: Statement, frames: Sequence[pd.DataFrame], earlier: Earlier | None, draws: int
+    record: Record,
+    statement: Statement,
+    frames: Sequence[pd.DataFrame],
+    earlier: Earlier | None,
+    draws: int,
+    needed: Collection[str] | None = None,
 ) -> list[Redrawn]:
-    """Return what the releases of a statement may have been."""
+    """Return what the releases of a statement may have been; of all their aggregates, or of those that are needed."""
     found = []
     for i, (select, frame) in enumerate(zip(statement.selects, frames, strict=True)):
-        planned = Measuring.from_json(record.details["selects"][i]["measuring"])
+        whole = Measuring.from_json(record.details["selects"][i]["measuring"])
+        kept = [at for at, part in enumerate(select.aggregates) if needed is None or part.name in needed]
+        planned, places = whole.of_parts(kept)
+        if needed is None:
+            planned, places = whole, list(range(whole.measured))
         if draws * len(frame) * planned.measured > MOST_REDRAWN:
             raise WorkloadError(TOO_MANY)
-        drawn = redraw(planned, record.answers[i], draws, noise=_noise(record, i, planned, earlier, draws))
-        values = {part.name: one for part, one in zip(select.aggregates, drawn.values, strict=True)}
+        noise = _noise(record, i, whole, earlier, draws, places)
+        numbers = np.asarray(record.answers[i], dtype=np.int64).reshape(-1, whole.measured)[:, places]
+        drawn = redraw(planned, numbers, draws, noise=noise)
+        values = {select.aggregates[at].name: one for at, one in zip(kept, drawn.values, strict=True)}
         found.append(Redrawn(frame, values, drawn.noise, drawn.scales, planned.noise))
     return found
 

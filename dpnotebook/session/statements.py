@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -568,10 +568,12 @@ class Statements:
             return renamed
         shown = list(renamed.keys)
 
-        def redraw(draws: int) -> list[Redrawn]:
+        def redraw(draws: int, needed: Collection[str] | None = None) -> list[Redrawn]:
             assert release.redraws is not None
             law = self.ledger.accountant.noise
-            return [Redrawn(renamed.frame, release.redraws(draws), np.zeros((draws, len(release.frame), 0)), (), law)]
+            read = None if needed is None else {old for old in columns.values() if names.get(old, old) in needed}
+            drawn = release.redraws(draws, needed=read)
+            return [Redrawn(renamed.frame, drawn, np.zeros((draws, len(release.frame), 0)), (), law)]
 
         public, outer = partial(self._public, release.number, statement), partial(self._outer, release.number)
         derivation = Derivation(statement, [renamed.frame], redraw, public, outer)

@@ -56,6 +56,9 @@ class DerivedColumns:
         How many numbers that depend on noise are divided by.
     divided
         Of each column, the numbers of the divisors that are in it.
+    read
+        In lower case, the columns of the release that others are worked out from, or that decide on rows; None where
+        that may be all.
     """
 
     noisy: tuple[bool, ...]
@@ -66,6 +69,25 @@ class DerivedColumns:
     apart: int
     divisors: int
     divided: tuple[tuple[int, ...], ...]
+    read: frozenset[str] | None = None
+
+    def needed(self, names: Sequence[Sequence[str]], alike: Sequence[Sequence[str]]) -> frozenset[str] | None:
+        """Return the aggregates that columns are worked out from; None where all may be.
+
+        Parameters
+        ----------
+        names
+            Of the aggregates, by release.
+        alike
+            What each of them is: those that are the same are redrawn together, as they have one order.
+        """
+        if self.read is None:
+            return None
+        own = [one for kinds, of in zip(alike, names, strict=True) for one in zip(kinds, of, strict=True)]
+        kinds = {
+            kind for kind, name in own if self.read & {part.casefold() for part in (name, *interval_columns(name))}
+        }
+        return frozenset(name for kind, name in own if kind in kinds) or None
 
 
 def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColumns | None:
@@ -117,7 +139,18 @@ def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColu
         len(apart),
         len(divisors),
         tuple(tuple(places[text] for text in own) for own in each),
+        _read(tree) if rows and not tree.is_star else None,
     )
+
+
+def _read(tree: exp.Query) -> frozenset[str]:
+    """Return the names that more is worked out from than a column that shows them, of rows that are told one by one."""
+    shown = [item for item in tree.selects if isinstance(item.unalias(), exp.Column)]
+    others = [item for item in tree.selects if not isinstance(item.unalias(), exp.Column)]
+    others += [node for part in ("where", "order") if (node := tree.args.get(part)) is not None]
+    names = {column.name.casefold() for node in others for column in node.find_all(exp.Column)}
+    again = {item.unalias().name.casefold() for item in shown if item.alias_or_name.casefold() in names}
+    return frozenset(names | again)
 
 
 # Which columns depend on noise

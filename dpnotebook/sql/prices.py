@@ -206,7 +206,7 @@ def _ends(
     Nothing where none are to be found, or where bounds are not those of whole units.
     """
     if select.rows_if_hidden:
-        some = sorted({1, min(MANY_ROWS, select.contribution.most)})
+        some = sorted({1, min(MANY_ROWS, select.most_counted)})
         return [measuring(select.with_rows(rows), costs, accountant, delta, found) for rows in some]
     if not (sought := _sought(select, found)):
         return []

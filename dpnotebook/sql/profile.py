@@ -451,7 +451,13 @@ def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int) -> b
 
 
 def still_suits(
-    select: PrivateSelect, index: int, norms: Norms, bounds: Bounds, cost: int, accountant: Accountant
+    select: PrivateSelect,
+    index: int,
+    norms: Norms,
+    bounds: Bounds,
+    cost: int,
+    accountant: Accountant,
+    own: int | None = None,
 ) -> bool:
     """Return whether vectors that were clipped for one price may stay so for another one.
 
@@ -463,18 +469,26 @@ def still_suits(
         What is known of its norms, and to what vectors were clipped.
     cost, accountant
         What the aggregate may cost, which decides about its noise.
+    own
+        What it costs with these vectors, where that is something else.
     """
-    noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
+    noise = _noise_of_one(cost, accountant)
+    mine = noise if own is None else _noise_of_one(own, accountant)
     if norms.means is not None:
         choices = _choices(select, index, norms)
-        return choices is None or choices.nearly_best(float(bounds[-1]), noise)
+        return choices is None or (mine == noise and choices.nearly_best(float(bounds[-1]), noise))
     told = _to_choose_by(select, index, norms, noise)
     most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
     if told is None or (most is not None and bounds[1] >= most * NEARLY):
         return True
     if (layers := layers_of(bounds)) is not None:
-        return nearly_best_layers(layers, *told)
-    return nearly_best(float(bounds[-1]), *told)
+        return nearly_best_layers(layers, *told, mine)
+    return nearly_best(float(bounds[-1]), *told, mine)
+
+
+def _noise_of_one(cost: int, accountant: Accountant) -> float:
+    """Return the standard deviation of noise that hides 1, for a cost."""
+    return math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
 
 
 def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
@@ -496,7 +510,7 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant, layered: bool) -> Clip:
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
-    noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
+    noise = _noise_of_one(cost, accountant)
     usual = _usual(select, index, norms)
     if function.centres and norms.means is not None:
         if values is None or (choices := _choices(select, index, norms)) is None:

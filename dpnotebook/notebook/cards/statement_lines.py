@@ -16,6 +16,7 @@ UNKNOWN = "not known yet"  # of an error that depends on bounds which are still 
 MOST_NAMED = 3  # errors in one line
 FOR_ROWS = f" (1 to {MANY_ROWS} rows a unit)"  # of a range: there may be more
 MORE_ROWS = "in proportion more if it has more"
+MORE_GROUPS = "in proportion more if it is in more"
 
 
 def several(plan: Plan) -> bool:
@@ -119,15 +120,20 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
         found = [part.hint, said]
         return f"· {'; '.join(filter(None, found))}" if any(found) else ""
     depends = f"· the least if one unit has 1 row, the most if it has {MANY_ROWS}, {MORE_ROWS}"
+    if any(one.contribution.kind == "groups" for one in getattr(plan, "measurings", ())):  # rows do not count there
+        low, high = part.between
+        groups = min(round(high / low), MANY_ROWS) if low else MANY_ROWS  # or all that there are
+        depends = f"· the least if one unit is in 1 group, the most if it is in {groups}"
+        depends += f", {MORE_GROUPS}" if groups == MANY_ROWS else ""
     if part.reach is not None:
         most = f"between which values they lie is found at the first run: at most ±{formatting.error(part.between[1])}"
         depends = f"{depends}; {most}" if _goes_by_rows(part) else f"· {most}"
     elif part.may_be_less and not _goes_by_rows(part):
         depends = "if values lie anywhere in what is declared; less where they lie closer together"
     elif part.may_be_less:
-        low = formatting.error(part.between[0])
+        least = formatting.error(part.between[0])
         depends = (
-            f"if one unit has {MANY_ROWS} rows (±{low} if it has 1, {MORE_ROWS}); less where values lie well inside "
+            f"if one unit has {MANY_ROWS} rows (±{least} if it has 1, {MORE_ROWS}); less where values lie well inside "
             "their bounds"
         )
     return "; ".join(filter(None, [depends, said]))

@@ -145,9 +145,13 @@ class Added(AggregateFunction):
         std_error, width = self._errors(measuring, part, confidence)
         std_errors, widths = (np.full(value.size, one) for one in (std_error, width))
         if part.layers:
-            first = numbers_of(measuring, part, noisy)[0]
-            std_errors = Combination(*part.layers).errors(first, *noise_of(measuring, part))
-            widths = kappa(confidence, measuring.noise) * std_errors
+            how, layers, noise = (
+                Combination(*part.layers),
+                numbers_of(measuring, part, noisy),
+                noise_of(measuring, part),
+            )
+            std_errors = how.errors(layers[0], *noise)
+            widths = how.half_widths(*layers, *noise, kappa(confidence, measuring.noise))
         if part.points:
             value = np.where(std_errors > ROUGH, np.rint(value), value)
         return Estimates(value, std_errors, value - widths, value + widths)
@@ -174,7 +178,7 @@ class Added(AggregateFunction):
                 else foretold(layers, noise[1], None if known is None else known.sizes)
             )
             std_error = float(how.errors(None, *noise)[0])
-            return std_error, kappa(confidence, measuring.noise) * std_error
+            return std_error, how.wider * kappa(confidence, measuring.noise) * std_error
         scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)
         width = measuring.law.half_width(scale, confidence) * step
         return math.sqrt(measuring.law.variance(scale)) * step, width

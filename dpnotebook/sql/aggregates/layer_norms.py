@@ -27,6 +27,7 @@ FEWEST_GROUPS = 5  # with fewer, where the second layer lies is no better known 
 GAIN = 0.97  # times the error of one norm, from which on two are worth it
 SHORTER, LONGER = 16.0, 32.0  # times the best single norm, at most, that two norms are from it
 APART = 1.2  # times the short norm, that the long one is at least
+HIDDEN = 5.5  # times the noise on the first layer, at most, that on the second: of what it hides no interval knows
 MOST_OF_LARGEST = 2.0  # times the error of one norm, that of the largest group, which the second layer's noise moves
 STEPS = 2  # of the norms to choose from, every second
 SHARES = tuple(Fraction(percent, 100) for percent in (5, 10, 20, 35, 50))  # of the cost, for the second layer
@@ -78,6 +79,7 @@ def nearly_best_layers(
     groups: int,
     whole: bool = False,
     usual: float = math.inf,
+    own: float | None = None,
 ) -> bool:
     """Return whether two norms that vectors were clipped to give nearly the least error with other noise too.
 
@@ -85,6 +87,8 @@ def nearly_best_layers(
     ----------
     layers
         That are asked about; the others as for `norms.norm_to_clip_at`.
+    own
+        The noise that these would have, where it is another one.
     """
     if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return True
@@ -92,7 +96,7 @@ def nearly_best_layers(
     places = _places(found, int(np.argmin(single)), whole)
     best = min(float(_errors(found, noise, groups, places, float(share)).min()) for share in SHARES)
     inner, outer = (np.array([np.argmin(np.abs(found.norms - float(norm)))]) for norm in (layers.inner, layers.outer))
-    error = float(_errors(found, noise, groups, (inner, outer), float(layers.share)).min())
+    error = float(_errors(found, noise if own is None else own, groups, (inner, outer), float(layers.share)).min())
     return error <= min(best, float(single.min())) + math.log(NEARLY)
 
 
@@ -125,7 +129,8 @@ def _errors(found: NormCounts, noise: float, groups: int, places: Places, share:
         usual_errors(found, partial(squared, moved=moved)) for moved in (3.0 / groups, max(LARGEST, 3.0 / groups))
     )
     most = float(errors_of_norms(found, noise, groups).min()) + math.log(MOST_OF_LARGEST)
-    return np.asarray(np.where((outer >= APART * inner) & (of_largest <= most), errors, math.inf))
+    may_be = (outer >= APART * inner) & (of_largest <= most) & (second <= HIDDEN**2 * first)
+    return np.asarray(np.where(may_be, errors, math.inf))
 
 
 def _rounded(number: float) -> Fraction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -167,6 +167,15 @@ class Measuring:
         """Return where the noisy numbers of a block stand."""
         start = sum(before.measured for before in self.blocks[:block])
         return slice(start, start + self.blocks[block].measured)
+
+    def of_parts(self, numbers: Sequence[int]) -> tuple[Measuring, list[int]]:
+        """Return what some of the aggregates need, and the places of that among all noisy numbers of a group."""
+        blocks = sorted({block for i in numbers for block in self.parts[i].blocks})
+        parts = (replace(self.parts[i], blocks=tuple(map(blocks.index, self.parts[i].blocks))) for i in numbers)
+        counted = blocks.index(self.counted) if self.counted in blocks else None
+        places = [place for block in blocks for place in range(self.place(block).start, self.place(block).stop)]
+        chosen = tuple(self.blocks[block] for block in blocks)
+        return replace(self, blocks=chosen, parts=tuple(parts), counted=counted), places
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values, with all that a later version needs to read the noisy numbers."""

@@ -96,6 +96,7 @@ def nearly_best(
     groups: int,
     whole: bool = False,
     usual: float = math.inf,
+    own: float | None = None,
 ) -> bool:
     """Return whether a norm that vectors were clipped to gives nearly the least error with other noise too.
 
@@ -103,11 +104,14 @@ def nearly_best(
     ----------
     norm
         That is asked about; the others as for `norm_to_clip_at`.
+    own
+        The noise that it would have, where it is another one.
     """
     if (found := norm_counts(counts, scale, whole, usual, groups)) is None:
         return True
     errors = errors_of_norms(found, noise, groups)
-    return float(np.interp(norm, found.norms, errors)) <= float(errors.min()) + math.log(NEARLY)
+    mine = errors if own is None else errors_of_norms(found, own, groups)
+    return float(np.interp(norm, found.norms, mine)) <= float(errors.min()) + math.log(NEARLY)
 
 
 def errors_of_norms(found: NormCounts, noise: float, groups: int) -> Floats:

@@ -6,7 +6,7 @@ Whatever is worked out from such draws is spread as its error is, also where no 
 from __future__ import annotations
 
 import hashlib
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.function import Integers
-from dpnotebook.sql.aggregates.layers import Combination, numbers_of
+from dpnotebook.sql.aggregates.layers import Combination, noise_of, numbers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.sharpening import measured_scale, weights
 
@@ -77,33 +77,41 @@ def redraw(
     values = [one.value.reshape(draws, groups, *one.value.shape[1:]) for one in found]
     for i, part in enumerate(measuring.parts):
         if part.layers:
-            values[i] = values[i] + _of_layers(measuring, part, numbers, noise)
+            values[i] = _of_layers(measuring, part, numbers, noise)
     return Redraws(values, noise, measuring.scales)
 
 
 def _of_layers(measuring: Measuring, part: AggregateInput, numbers: Integers, noise: Integers) -> Floats:
-    """Return what redraws of an answer in two layers are off by beside the noise that is in it, shape (draws, groups).
+    """Return redraws of an answer in two layers, shape (draws, groups), spread as its intervals are.
 
     How the second layer really lies is hidden by its noise: groups err by that each for itself, and all of them alike
     in proportion to the first layer.
     """
-    how, (first, _) = Combination(*part.layers), numbers_of(measuring, part, numbers)
-    _, beyond = numbers_of(measuring, part, noise)
+    how, (first, second) = Combination(*part.layers), numbers_of(measuring, part, numbers)
+    near, beyond = numbers_of(measuring, part, noise)
     length = float(np.linalg.norm(first))
     along = first / max(length, 1e-300)
     alike = np.multiply.outer(beyond @ along, along)
-    farther = math.sqrt(how.spread + (how.along * length) ** 2)
-    return math.sqrt(how.spread) * (beyond - alike) + farther * alike - how.second * beyond
+    own = how.by_group(first)
+    off = how.first * near + np.sqrt(own) * (beyond - alike) + np.sqrt(own + (how.along * length) ** 2) * alike
+    known = noise_of(measuring, part)
+    wider = how.spreads(first, second, *known) / how.errors(first, *known)
+    return np.asarray(how.first * first + how.second * second + wider * off)
 
 
-def redrawn(measuring: Measuring, numbers: Integers, draws: int, salt: bytes) -> Integers:
-    """Return the noise of a release drawn again, shape (draws, groups, measured); arguments as for `redraw`."""
+def redrawn(
+    measuring: Measuring, numbers: Integers, draws: int, salt: bytes, places: Sequence[int] | None = None
+) -> Integers:
+    """Return the noise of a release drawn again, shape (draws, groups, measured); arguments as for `redraw`.
+
+    Where only some places of the noisy numbers are needed it is that of these, the same as among all.
+    """
     told = (salt, np.ascontiguousarray(numbers).tobytes())
-    noise = np.zeros((draws, len(numbers), measuring.measured), dtype=np.int64)
-    for place, scale in enumerate(measuring.scales):
-        noise[:, :, place] = redrawn_noise(
-            measuring.noise, float(scale), draws, len(numbers), *told, str(place).encode()
-        )
+    needed = range(measuring.measured) if places is None else places
+    noise = np.zeros((draws, len(numbers), len(needed)), dtype=np.int64)
+    for i, place in enumerate(needed):
+        scale = float(measuring.scales[place])
+        noise[:, :, i] = redrawn_noise(measuring.noise, scale, draws, len(numbers), *told, str(place).encode())
     return noise
 
 

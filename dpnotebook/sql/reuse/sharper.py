@@ -40,6 +40,10 @@ from dpnotebook.strategy import Strategy
 # In plans: whether rows are sampled by a secret that the same statement has again, or by one of this charge alone.
 SAMPLES, KEPT, OWN = "samples", "kept", "own"
 
+# Of a price, at which a release is as good as that price alone would make it by vectors that are clipped for it. A
+# release that was clipped for another one may be as good with less noise, for less than measuring anew costs.
+PRICES = (Fraction(1), Fraction(9, 8), Fraction(5, 4), Fraction(3, 2))
+
 
 @dataclass(frozen=True)
 class Sharper:
@@ -153,7 +157,7 @@ def _at_accuracy(
     at = partial(_at, statement, released, measured, accuracy.confidence, books, groups, norms)
     try:
         if accuracy.epsilon is not None:
-            return at(books.accountant.least_units(accuracy.epsilon))
+            return _at_least(at, books.accountant.least_units(accuracy.epsilon))
         return at(_units_for(statement, released, accuracy, books, groups, at))
     except AccuracyError:
         return None
@@ -186,6 +190,11 @@ def _units_for(
     return least(reached, aim, books.accountant, from_below=False)
 
 
+def _at_least(at: Callable[..., Sharper | None], units: int) -> Sharper | None:
+    """Return how a release becomes as accurate as a price by itself would make it, with as much noise as serves."""
+    return next((one for times in PRICES if (one := at(units, times)) is not None), None)
+
+
 def _at(
     statement: Statement,
     released: AnsweredSelect,
@@ -195,19 +204,24 @@ def _at(
     groups: Sequence[KnownGroups | None],
     known: Callable[[], Mapping[int, Norms]],
     units: int,
+    times: Fraction = Fraction(1),
 ) -> Sharper | None:
-    """Return how a release becomes as accurate as a price by itself would make it; None where it cannot, or is."""
+    """Return how a release becomes as accurate as a price by itself would make it; None where it cannot, or is.
+
+    It gets the noise of so many times the price, for less than that price.
+    """
     select = statement.selects[0]
-    if (found := alone(select, released.measuring, units, books)) is None:
+    by_itself = alone(select, released.measuring, units, books)
+    found = by_itself if times == 1 else alone(select, released.measuring, math.floor(units * times), books)
+    if by_itself is None or found is None:
         return None
-    planned, costs = found
-    lacks = lacking(planned, costs, released.measuring)
-    if lacks is None or not lacks[1]:
+    missing_by_itself, lacks = (lacking(*one, released.measuring) for one in (by_itself, found))
+    if lacks is None or missing_by_itself is None or not missing_by_itself[1] or (times > 1 and lacks[1] >= units):
         return None
-    scales, units_missing = lacks
+    costs, (scales, units_missing) = found[1], lacks
     for i, norms in known().items():
-        bounds = released.measuring.parts[i].bounds
-        if bounds and not still_suits(select, i, norms, bounds, costs.main[i], books.accountant):
+        bounds, prices = released.measuring.parts[i].bounds, (by_itself[1].main[i], costs.main[i])
+        if bounds and not still_suits(select, i, norms, bounds, prices[0], books.accountant, prices[1]):
             return None
     rows, known_histogram = released.measuring.contribution.most, known_rows(select, books)
     if select.rows_if_hidden and not rows_still_suit(known_histogram, select, rows, costs, books.accountant):
