@@ -47,9 +47,21 @@ PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
 QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE")
 BRANCHES = ("IF", "IIF", "IFNULL", "NVL")
+PARTS_OF_DATES = (
+    "STRFTIME",
+    "DAYNAME",
+    "MONTHNAME",
+    "DATE_PART",
+    "DATEPART",
+    "WEEK",
+    "WEEKOFYEAR",
+    "WEEKDAY",
+    "ISODOW",
+)
+PARTS_OF_DATES += ("DAYOFWEEK", "DAYOFMONTH", "DAYOFYEAR")
 REWRITTEN = frozenset(
     {
-        *(*CONDITIONS, *QUANTILES, *BRANCHES),
+        *(*CONDITIONS, *QUANTILES, *BRANCHES, *PARTS_OF_DATES),
         *("FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
         *("INTERVAL", "EXTRACT", "EPOCH", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"),
         *(node.sql_name() for node in MOMENTS),
