@@ -571,7 +571,7 @@ class Statements:
         def redraw(draws: int, needed: Collection[str] | None = None) -> list[Redrawn]:
             assert release.redraws is not None
             law = self.ledger.accountant.noise
-            read = None if needed is None else {old for old in columns.values() if names.get(old, old) in needed}
+            read = None if needed is None else {old for old in release.frame.columns if names.get(old, old) in needed}
             drawn = release.redraws(draws, needed=read)
             return [Redrawn(renamed.frame, drawn, np.zeros((draws, len(release.frame), 0)), (), law)]
 

@@ -18,7 +18,7 @@ from dpnotebook.sql.ownership.date_spans import truncation
 
 
 @dataclass(frozen=True)
-class WorkedOut:
+class LevelValues:
     """An expression, level by level.
 
     Parameters
@@ -33,7 +33,7 @@ class WorkedOut:
     values: list[Value]
 
 
-def worked_out(node: exp.Expr, scope: LinearScope) -> WorkedOut:
+def worked_out(node: exp.Expr, scope: LinearScope) -> LevelValues:
     """Return the values of an expression.
 
     Raises
@@ -55,7 +55,7 @@ def worked_out(node: exp.Expr, scope: LinearScope) -> WorkedOut:
     found = None if meant is None else values(meant, told)
     if found is None:
         raise NotLinear
-    return WorkedOut(columns, found)
+    return LevelValues(columns, found)
 
 
 def days_that_hold(node: exp.Expr, scope: LinearScope) -> OneOf:
@@ -96,12 +96,9 @@ class DaysOfSpans:
 
 
 def days_of_spans(node: exp.Expr, scope: LinearScope) -> DaysOfSpans | None:
-    """Return the spans that DATE_TRUNC makes of days; None of any other expression.
+    """Return the spans that DATE_TRUNC makes of days; None where it is not known which day is in which of them.
 
-    Raises
-    ------
-    NotLinear
-        If it is not known which day is in which span, as where days are those of a time zone.
+    As of any other expression, of months, and of days of a time zone.
     """
     found = truncation(node)
     if found is None or not isinstance(found[0], exp.Column):
@@ -109,8 +106,8 @@ def days_of_spans(node: exp.Expr, scope: LinearScope) -> DaysOfSpans | None:
     name, by = scope.column(found[0]), found[1]
     attribute = scope.domain[name]
     if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC"):
-        raise NotLinear
+        return None
     if attribute.by != "day" or attribute.clamps or attribute.other_index is not None:
-        raise NotLinear
+        return None
     starts, spans = np.unique(begin_of_span(attribute.starts[:-1], by), return_inverse=True)
     return DaysOfSpans(name, starts, spans)
