@@ -47,14 +47,14 @@ def groups_apart(length: float, sizes: Floats, off: Floats, beyond: float) -> Gr
     length
         About what units have more than most, by group, root mean square over groups.
     sizes
-        About how large groups are, shape (groups,).
+        About how large groups are, or their sums, shape (groups,).
     off
         By how much their noisy numbers are off their proportion, shape (groups,).
     beyond
         Standard deviation of the noise on these.
     """
-    known = np.maximum(sizes, 0.0)
-    mean, square = (max(float(np.mean(one)), 1e-300) for one in (known, known**2))
+    known = np.abs(sizes)  # sums may be negative
+    mean, square = (float(np.mean(one)) or 1.0 for one in (known, known**2))
     cases = list(itertools.product(BY_GROUP, BY_CHANCE, BY_PROPORTION))
     roots = np.array([[part for part, _ in case] for case in cases])
     before = np.log([np.prod([likely for _, likely in case]) for case in cases])

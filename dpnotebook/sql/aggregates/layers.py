@@ -161,7 +161,7 @@ class Combination(NamedTuple):
 
     def by_group(self, first: Floats) -> Floats:
         """Return what the variance of the second's noise counts for in each group by itself, shape (groups,)."""
-        return np.asarray(self.spread + self.sized * np.maximum(first, 0.0) + self.squared * first**2)
+        return np.asarray(self.spread + self.sized * np.abs(first) + self.squared * first**2)
 
     def with_farthest(self, first: Floats) -> Combination:
         """Return the same, with what counts for the group that is moved most."""
