@@ -79,7 +79,7 @@ ALL_INSIDE = f"{INSIDE} AND utc >= '2023-01-02' AND utc < '2024-12-30' AND paris
         ("SELECT DATE_TRUNC('month', CAST(seen AS DATE)) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", True),
         ("SELECT DATE_TRUNC('quarter', seen) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", False),
         ("SELECT DATE_TRUNC('year', seen) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", False),
-        ("SELECT DATE_TRUNC('week', day) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", False),
+        ("SELECT DATE_TRUNC('week', day) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", True),
         ("SELECT DATE_TRUNC('day', day) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", True),
         ("SELECT CAST(day AS DATE) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", True),
         ("SELECT DATE_TRUNC('week', utc) AS m, COUNT(*) AS n FROM visits WHERE {} GROUP BY 1", True),

@@ -18,6 +18,7 @@ from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.privacy.randomness import random_bytes
 from dpnotebook.sql.aggregates import sharpening
 from dpnotebook.sql.aggregates.budget_split import needs_bounds
+from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.sharpening import measured_scale, missing, sharpened, weights, with_scales
 
 DELTAS = pytest.mark.parametrize("delta", [1e-6, 0.0], ids=["gaussian", "laplace"])
@@ -262,6 +263,12 @@ ASKED_AGAIN = [
 TABLES = [(1e-6, 1, "rows"), (1e-6, 4, "rows"), (0.0, 1, "rows"), (0.0, 4, "rows"), (1e-6, 4, "l2")]
 
 
+def is_layered(session):
+    """Return whether the first release has counts or sums in two layers."""
+    (select,) = session.ledger.get(1).details["selects"]
+    return any(part.layers for part in Measuring.from_json(select["measuring"]).parts)
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("number", range(len(ASKED_AGAIN)))
 @pytest.mark.parametrize(("delta", "rows", "contribution"), TABLES)
@@ -280,6 +287,8 @@ def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise
         session.protect(frame, "t", unit="who", max_rows=rows, domain=domain)
         session.sql(FIRST, epsilon=0.5 * times, **how).run()
         spent = session.ledger.spent
+        if cost == "rest" and "epsilon" not in given and is_layered(session):
+            cost = "anew"  # in two layers no error can be promised
         query = session.sql(then, **how, **given)
         asked = query.plan
         whole = session.sql(then, **how, **(given | {"fresh": True})).plan.cost.units
@@ -294,7 +303,8 @@ def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise
         if contribution == "rows":
             assert asked.cost.units == pytest.approx(whole - mine, rel=0.01)
         else:
-            assert whole - mine - 0.1 * whole <= asked.cost.units <= whole - 0.8 * mine
+            # Of lengths that suit another price it counts less: they get less noise than that price would give.
+            assert whole - mine - 0.1 * whole <= asked.cost.units <= whole - 0.2 * mine
         assert session.sql(then, **how, **given).plan.free
 
 

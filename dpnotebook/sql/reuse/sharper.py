@@ -158,6 +158,8 @@ def _at_accuracy(
     try:
         if accuracy.epsilon is not None:
             return _at_least(at, books.accountant.least_units(accuracy.epsilon))
+        if any(part.layers for part in released.measuring.parts):
+            return None  # how wrong it will be depends on what is measured, and an error is a promise
         return at(_units_for(statement, released, accuracy, books, groups, at))
     except AccuracyError:
         return None
