@@ -176,8 +176,7 @@ def written_columns(
             names.append(key.attribute)
             ordered.append(domain[key.attribute].ordered)
         else:
-            moments = np.array([label or "NaT" for label in key.labels if key.moments], dtype="datetime64[us]")
-            sides.append(moments if key.moments else np.asarray(column_of(_objects(key.labels))))
+            sides.append(_moments(key.labels) if key.moments else np.asarray(column_of(_objects(key.labels))))
             names.append(key.name)
             ordered.append(key.moments or all(type(label) is int for label in key.labels))
     index = np.indices([len(side) for side in sides]).reshape(len(sides), -1)
@@ -203,6 +202,11 @@ def _side(axis: Axis, attribute: Attribute, by: str | None) -> NDArray[Any]:
     days = (days if by is None else begin_of_span(days, by)).astype("datetime64[us]")
     days[levels >= attribute.regular] = np.datetime64("NaT")
     return days
+
+
+def _moments(labels: Sequence[Any]) -> NDArray[np.datetime64]:
+    """Return moments that are written as texts; NaT for None."""
+    return np.array([label or "NaT" for label in labels], dtype="datetime64[us]")
 
 
 def _objects(labels: Sequence[Any]) -> Labels:

@@ -44,7 +44,7 @@ from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.taken import Taken
-from dpnotebook.sql.aggregates.unit_means import Choices, UnitMeans, choices_for_means
+from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
@@ -552,9 +552,9 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     """Return the norms that units may be clipped to for a mean, of which the profile tells what units have."""
     assert norms.means is not None
     assert norms.even_groups is not None  # recorded with them
-    aggregate, usual, farthest = select.aggregates[index], _most_usual(select, index, norms), 1.0
+    aggregate, usual, farthest = select.aggregates[index], _most_usual(select, index, norms), FARTHEST
     if (values := aggregate.values or norms.values) is not None:
-        farthest = float((values[1] - values[0]) / 2 / centred_by(values)[1])
+        farthest *= float((values[1] - values[0]) / 2 / centred_by(values)[1])
     squares, scale = function_of(aggregate.kind).squares, float(norms.scale)
     return choices_for_means(norms.counts, scale, norms.means, norms.even_groups, squares, usual, farthest)
 

@@ -45,6 +45,19 @@ class Tally:
     free: int = 0
     actions: dict[str, int] = field(default_factory=dict)
 
+    def count(self, plan):
+        """Count a question that was answered."""
+        self.questions += 1
+        self.free += plan.cost.epsilon == 0
+        for action in plan.actions:
+            self.actions[action.kind] = self.actions.get(action.kind, 0) + 1
+
+    def end_session(self, held, squares):
+        """Add what a session said of its answers, on average."""
+        for found, told in ((self.held, held), (self.squares, squares)):
+            if told:
+                found.append(float(np.mean(told)))
+
     def summary(self):
         """Return in a few lines what was asked, and how often intervals of 95% held."""
         held, sharp = np.array(self.held), np.array(self.sharp)
@@ -86,10 +99,7 @@ def run(world, path, tally):
                 tally.refused += 1
                 continue
             release, plan = answered
-            tally.questions += 1
-            tally.free += plan.cost.epsilon == 0
-            for action in plan.actions:
-                tally.actions[action.kind] = tally.actions.get(action.kind, 0) + 1
+            tally.count(plan)
             check.shown(release, plan)
             check.missed(release, plan, held, squares, tally)
             check.spent()
@@ -111,10 +121,7 @@ def run(world, path, tally):
             raise Broken(f"{world!r}: {audit.pending} charges have no answer")
     finally:
         session.close()
-    if held:
-        tally.held.append(float(np.mean(held)))
-    if squares:
-        tally.squares.append(float(np.mean(squares)))
+    tally.end_session(held, squares)
 
 
 def at_once(checks):

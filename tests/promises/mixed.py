@@ -401,10 +401,7 @@ def run(world, path, tally):
                 tally.refused += 1
                 continue
             release, plan = answered
-            tally.questions += 1
-            tally.free += plan.cost.epsilon == 0
-            for action in plan.actions:
-                tally.actions[action.kind] = tally.actions.get(action.kind, 0) + 1
+            tally.count(plan)
             check.shown(release, plan)
             check.missed(release, plan, held, squares, tally)
             spend.check(session)
@@ -420,10 +417,7 @@ def run(world, path, tally):
             raise delivered.Broken(f"{world!r}: {len(session.history())} releases are told of, more were made")
     finally:
         session.close()
-    if held:
-        tally.held.append(float(np.mean(held)))
-    if squares:
-        tally.squares.append(float(np.mean(squares)))
+    tally.end_session(held, squares)
 
 
 def plans(world, table, questions: list[Asked], order: Callable):
