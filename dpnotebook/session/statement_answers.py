@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -84,7 +85,12 @@ def statement_plan_to_json(
         dict(digests)
         | {
             "words": plan.title,
-            "relations": [key for select in statement.selects if (key := relation_key(select)) is not None],
+            "relations": [
+                key
+                for select in statement.selects
+                for alike, _ in select.ways
+                if (key := relation_key(alike)) is not None
+            ],
             "units": plan.units,
             "alone": plan.units if plan.without_reuse is None else plan.without_reuse.units,
             "actions": [action.kind for action in plan.actions],
@@ -218,6 +224,8 @@ def measure_statement(
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
+        if select.apart is not None:  # of these all rows count, however many are drawn for the others
+            about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)
         told.append(about)
     digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
@@ -260,28 +268,28 @@ def _measured(
     profile: dict[str, Any] = {}
     beside: dict[str, Any] = {}
     cut = {i: taken for i, taken in cuts.items() if i in clips}
-    if not unbounded:
-        bounds = dict(clips)
-    elif select.contribution.kind == "l2":
+    bounds = dict(clips)
+    groups, even = 0, math.nan
+    if any(select.clips(i) or has_range(select, i) for i in unbounded):
         known = measuring(select, share, accountant, delta, clips)
         groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
+    if any(map(select.clips, unbounded)):
         told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-        norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
+        norms, found, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
         chosen = clips_of(select, norms, share, accountant, layered=how.layered)
-        bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
+        profile |= found
+        bounds |= {i: clip.bounds for i, clip in chosen.items()}
         beside = _told_of_clips(chosen)
         cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
-    else:
-        ranges: Mapping[int, Clip] = {}
-        if any(has_range(select, i) for i in unbounded):
-            known = measuring(select, share, accountant, delta, clips)
-            groups, _, counted = _groups(select, known, run, secret, draw, how.hide)
-            ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw)
-        rest = [i for i in unbounded if i not in ranges]
-        found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
-        bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}
-        bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest, parts_of_unit(select))
+    if any(has_range(select, i) for i in unbounded):
+        ranges, found, share = measured_ranges(select, share, accountant, groups, run, draw)
+        profile |= found
+        bounds |= {i: clip.bounds for i, clip in ranges.items()}
         cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
+    rest = [i for i in unbounded if i not in bounds and not select.clips(i)]
+    if rest:
+        sizes = all_magnitudes(select, [select.aggregates[i] for i in rest], run)
+        bounds |= find_bounds(select, share, accountant, sizes.__getitem__, draw, rest, parts_of_unit(select))
     planned = measuring(select, share, accountant, delta, bounds)
     # Its block may have another number now: what is measured before it depends on what was found.
     before = {} if counted is None or planned.counted is None else {planned.counted: counted}
@@ -492,7 +500,11 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     """Return what was found of the rows of units, and which aggregates have no answer as noise hid their bounds."""
     found = (
         *dict.fromkeys(select.drawn for select in statement.selects if select.drawn),
-        *(CountedRows.from_json(told[ROWS]).words for told in record.details["selects"] if ROWS in told),
+        *(
+            select.said_of_drawn(CountedRows.from_json(told[ROWS]).words)
+            for told, select in zip(record.details["selects"], statement.selects, strict=True)
+            if ROWS in told
+        ),
         *(
             f"{select.aggregates[i].words}: {text}"
             for told, select in zip(record.details["selects"], statement.selects, strict=True)

@@ -274,6 +274,8 @@ class Statements:
         """
         from dpnotebook.sql.profile import with_usual_norms
 
+        if contribution in (None, "as it is") and any(select.apart is not None for select in statement.selects):
+            return self._apart_or(read, statement, contribution, accuracy, fresh)
         clipped = any(select.contribution.kind == "l2" for select in statement.selects)
         if contribution is None and any(select.rows_if_hidden for select in statement.selects):
             return self._rows_or(
@@ -283,6 +285,34 @@ class Statements:
             other = partial(read, None) if contribution is None else partial(with_usual_norms, statement)
             return self._norms_or(other, statement, accuracy, fresh)
         return self._few_or_all(statement, read, accuracy, fresh) if contribution is None else statement
+
+    def _apart_or(
+        self,
+        read: Callable[[str | None], Statement],
+        apart: Statement,
+        contribution: str | None,
+        accuracy: Accuracy,
+        fresh: bool,
+    ) -> Statement:
+        """Return a statement that bounds some aggregates by norms and others by rows, or one that bounds all alike.
+
+        The latter holds where it was paid for, and for an error, which cannot be planned while one of both is unknown.
+        """
+        from dpnotebook.sql.profile import all_norms_known
+        from dpnotebook.sql.rows_profile import known_rows
+
+        def alike() -> Statement:
+            try:
+                found = read("alike")
+            except SQLError:  # of what nobody has said how many rows of a unit count, which norms need not know
+                return apart
+            return self._with_suited_norms(found, read, contribution, accuracy, fresh)
+
+        books = self.ledger.moment(apart.table)
+        if accuracy.epsilon is not None:
+            return self._paid_or(alike, apart, accuracy, fresh)
+        rows = all(known_rows(one, books) is not None for one in apart.selects if one.rows_if_hidden)
+        return apart if rows and all(all_norms_known(select, books) for select in apart.selects) else alike()
 
     def _few_or_all(
         self, few: Statement, read: Callable[[str | None], Statement], accuracy: Accuracy, fresh: bool

@@ -76,6 +76,8 @@ class Component:
     beyond
         Under "l2": the norm in steps from which on it is added up, up to `largest` steps more: what is below is in
         another component.
+    contribution
+        How what a unit adds is bounded, where that is not as for the rest of a private aggregation; else None.
     """
 
     statistic: str
@@ -89,6 +91,7 @@ class Component:
     together: int | None = None
     beyond: int = 0
     centre: Fraction | None = None
+    contribution: Contribution | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -391,7 +391,7 @@ def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, 
         (select, i)
         for select, known in zip(statement.selects, priced.clips, strict=True)
         for i in range(len(select.aggregates))
-        if needs_bounds(select, i, known) and (select.contribution.kind == "l2" or has_range(select, i))
+        if needs_bounds(select, i, known) and (select.clips(i) or has_range(select, i))
     ]
 
 
@@ -409,9 +409,7 @@ def _known_values(
     clips: Mapping[int, Clip],
 ) -> dict[int, tuple[Bounds, Taken]]:
     """Return between which values rows lie, where norms are still to be measured for it, as suits the noise."""
-    if select.contribution.kind != "l2":
-        return {}
-    found = {i: known_values(one, i, books) for one, i in missing if one is select}
+    found = {i: known_values(one, i, books) for one, i in missing if one is select and select.clips(i)}
     costs = shares(select, share, books.accountant, clips)
     return {i: told.suited(select, i, costs, books.accountant) for i, told in found.items() if told is not None}
 
@@ -505,7 +503,7 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
 def _closer_apart(select: PrivateSelect, noise: Law) -> list[str]:
     """Return which aggregates are closer in a statement by themselves: those that rows are drawn for with others."""
     several = select.contribution.kind == "rows" and not select.single and select.contribution.most > 1
-    if not several or not noise.euclidean or select.written:
+    if not several or not noise.euclidean or select.written or select.apart is not None:
         return []
     asked = [(function_of(one.kind).clipped, one.words or one.name) for one in select.aggregates]
     mine, others = ([words for clipped, words in asked if clipped is wanted] for wanted in (True, False))
@@ -525,7 +523,8 @@ def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[
     for select, rows in zip(statement.selects, priced.rows, strict=True):
         if rows is not None:
             most = select.contribution.most
-            found.append(f"{rows.words}; contribution='rows' lets {most:,} count" if most < MOST_ROWS else rows.words)
+            more = f"; contribution='rows' lets {most:,} count" if most < MOST_ROWS else ""
+            found.append(select.said_of_drawn(f"{rows.words}{more}"))
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
         cut = _known({i: clip.cut for i, clip in known.items()})
@@ -538,7 +537,7 @@ def _steps(statement: Statement, priced: Priced) -> tuple[str, ...]:
     for select, measured, rows in zip(statement.selects, priced.measurings, priced.rows, strict=True):
         sought = rows is None and bool(select.rows_if_hidden)
         find = FIND_GROUPS if select.contribution.kind == "groups" else FIND_ROWS
-        found += [*select.notes, *([find] if sought else []), *steps(measured, sought)]
+        found += [*select.notes, *([find] if sought else []), *steps(measured, sought, select.drawn_for)]
     if statement.outer is not None:
         found.append("the rest of the statement is worked out from the noisy answers, which costs nothing")
     return tuple(dict.fromkeys(found))

@@ -154,7 +154,10 @@ def price(
         deltas.append(delta)
         clipped.append(found)
         share_of_rows = 1.0 if counting_rows is None else counting_rows.kept
-        kept = [found[i].kept if i in found else share_of_rows for i in range(len(select.aggregates))]
+        kept = [
+            found[i].kept if i in found else 1.0 if select.clips(i) else share_of_rows
+            for i in range(len(select.aggregates))
+        ]
         told_of = counting(groups[place] if groups else (), kept)
         ends = _ends(select, costs, accountant, delta, known_bounds)
         between = [expected(one, confidence, told_of) for one in ends]
@@ -168,7 +171,7 @@ def price(
             inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
             by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
             half_widths = [one[i].half_width for one in between]
-            if select.rows_if_hidden:
+            if select.rows_if_hidden and not select.clips(i):
                 by_values, error, std_error = inside, replace(error, half_width=math.nan), math.nan
             elif inside and not between:
                 half_widths, error, std_error = [error.half_width], replace(error, half_width=math.nan), math.nan
@@ -183,7 +186,7 @@ def price(
                     _range(half_widths) if math.isnan(error.half_width) else None,
                     by_values,
                     _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
-                    _reach(aggregate, select.contribution.kind == "l2") if inside else None,
+                    _reach(aggregate, select.clips(i)) if inside else None,
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows))
@@ -201,29 +204,27 @@ def _ends(
     delta: Fraction,
     found: Mapping[int, tuple[Fraction, ...] | None],
 ) -> list[Measuring]:
-    """Return what would be measured if every unit had one row, and if each had many, where norms are still to be found.
+    """Return what would be measured if every unit had one row, and if each had many, where that is still to be found.
 
-    Nothing where none are to be found, or where bounds are not those of whole units.
+    Nothing where it is not, or where bounds are not those of whole units.
     """
-    if select.rows_if_hidden:
-        some = sorted({1, min(MANY_ROWS, select.most_counted)})
-        return [measuring(select.with_rows(rows), costs, accountant, delta, found) for rows in some]
-    if not (sought := _sought(select, found)):
+    if not (sought := _sought(select, found)) and not select.rows_if_hidden:
         return []
     measured = []
-    for rows in (1, MANY_ROWS):
+    for rows in (1, MANY_ROWS if sought else min(MANY_ROWS, select.most_counted)):
+        drawn = select
+        if select.rows_if_hidden:
+            drawn = select.with_rows(min(rows, select.most_counted))
         aggregates = ((i, select.aggregates[i]) for i in sought)
         norms = {i: function_of(one.kind).usual_norm(one.values or one.within, rows) for i, one in aggregates}
         known = {i: norm for i, norm in norms.items() if norm is not None}
-        measured.append(measuring(select, costs, accountant, delta, {**found, **known}))
+        measured.append(measuring(drawn, costs, accountant, delta, {**found, **known}))
     return measured
 
 
 def _sought(select: PrivateSelect, found: Collection[int]) -> list[int]:
-    """Return the numbers of the aggregates whose norms are still to be found; none where bounds are not of units."""
-    if select.contribution.kind != "l2":
-        return []
-    return [i for i in range(len(select.aggregates)) if needs_bounds(select, i, found)]
+    """Return the numbers of the aggregates whose norms are still to be found."""
+    return [i for i in range(len(select.aggregates)) if select.clips(i) and needs_bounds(select, i, found)]
 
 
 def _what_to_say(aggregate: Aggregate) -> str:

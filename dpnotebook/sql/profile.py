@@ -157,7 +157,7 @@ class Clip:
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
     """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
-    if select.contribution.kind != "l2":
+    if not select.clips(index):
         return [_range_key(select, index)] if has_range(select, index) else []
     return _keys(select, index, _key)
 
@@ -213,7 +213,7 @@ def certain_clips(select: PrivateSelect) -> dict[int, Clip]:
     return {
         i: Clip((Fraction(0), Fraction(1)))
         for i, aggregate in enumerate(select.aggregates)
-        if select.contribution.kind == "l2" and not select.keys and function_of(aggregate.kind).of == "units"
+        if select.clips(i) and not select.keys and function_of(aggregate.kind).of == "units"
         if needs_bounds(select, i)
     }
 
@@ -255,8 +255,7 @@ class KnownValues:
         known = all(level is not None for level in levels)
         groups = math.prod(len(level or ()) for level in levels) if known else self.groups
         noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, groups)
-        clipped = select.contribution.kind == "l2"
-        bounds, cut = self.histogram.bounds(select.aggregates[index], noise, clipped=clipped)
+        bounds, cut = self.histogram.bounds(select.aggregates[index], noise, clipped=select.clips(index))
         return (self.bounds, self.cut) if bounds is None else (bounds, cut)
 
 
@@ -283,11 +282,9 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
     wider
         Whether norms of more rows, or of larger groups, serve where its own are not known: they are no smaller.
     """
-    if select.contribution.kind != "l2":
-        return {}
     found = {}
     for i in range(len(select.aggregates)):
-        if needs_bounds(select, i):
+        if select.clips(i) and needs_bounds(select, i):
             norms = _most_accurate([keys[0] for keys in _all_keys(select, i)], books)
             if wider and (norms is None or _is_hidden(select, i, norms)):
                 norms = _wider_norms(select, i, books) or norms
@@ -300,9 +297,9 @@ def profiled(select: PrivateSelect, books: Books) -> list[Any]:
     """Return the records that a private aggregation may take norms or values from: all must be of the rows of today."""
     seen = _Consulted(books)
     known_ranges(select, seen)
-    if select.contribution.kind == "l2":
-        known_norms(select, seen, wider=True)
-        for i in range(len(select.aggregates)):
+    known_norms(select, seen, wider=True)
+    for i in range(len(select.aggregates)):
+        if select.clips(i):
             known_values(select, i, seen)
     return list(seen.found.values())
 
@@ -355,19 +352,16 @@ def _parts(conditions: Sequence[str]) -> list[tuple[str, ...]]:
 
 def all_norms_known(select: PrivateSelect, books: Books, *, wider: bool = False) -> bool:
     """Return whether everything is known that the error of a private aggregation depends on; see `known_norms`."""
-    if select.contribution.kind != "l2":
-        return True
     known = known_norms(select, books, wider=wider)
-    unknown = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, certain_clips(select))]
+    certain = certain_clips(select)
+    unknown = [i for i in range(len(select.aggregates)) if select.clips(i) and needs_bounds(select, i, certain)]
     return all(i in known and not _is_hidden(select, i, known[i]) for i in unknown)
 
 
 def all_ranges_known(select: PrivateSelect, books: Books) -> bool:
     """Return whether all bounds are known that are to be found inside those that are declared."""
-    if select.contribution.kind == "l2":
-        return all_norms_known(select, books)
-    inside = {i for i, one in enumerate(select.aggregates) if one.within is not None}
-    return inside <= known_ranges(select, books).keys()
+    inside = {i for i, one in enumerate(select.aggregates) if one.within is not None and not select.clips(i)}
+    return all_norms_known(select, books) and inside <= known_ranges(select, books).keys()
 
 
 def with_usual_norms(statement: Statement) -> Statement:
@@ -537,7 +531,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
 
 def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
     """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
-    aggregate, most = select.aggregates[index], select.contribution.most
+    aggregate, most = select.aggregates[index], select.contribution_of(index).most
     values = aggregate.values or norms.values or aggregate.within
     return function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
 
@@ -616,7 +610,7 @@ def measured_profile(
     spending: dict[int, int] = {}
     rest: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
-        if not needs_bounds(select, i, shares.known):
+        if not select.clips(i) or not needs_bounds(select, i, shares.known):
             continue
         first[i] = operands(select)[found_with(select, at, shares.known)][0]
         if first[i] != i:
@@ -701,7 +695,7 @@ def measured_ranges(
 
 def _noise_of_values(select: PrivateSelect, index: int, cost: int, accountant: Accountant, groups: float) -> float:
     """Return the noise that bounds of values are chosen for: a group has a share of the units, and its own noise."""
-    l2, most = select.contribution.kind == "l2", select.contribution.most
+    l2, most = select.clips(index), select.contribution_of(index).most
     scale = accountant.scale(cost, 1 if l2 else most**accountant.law.power)
     # The histogram counts units, and a value is a row: nobody knows how many a unit has, between one and the most.
     return (LONGER if l2 else 1.0 / math.sqrt(most)) * groups * math.sqrt(accountant.law.variance(scale))

@@ -43,6 +43,22 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """Aggregates whose contributions are bounded otherwise than those of the others of a private aggregation.
+
+    Parameters
+    ----------
+    contribution
+        How.
+    aggregates
+        Their numbers.
+    """
+
+    contribution: Contribution
+    aggregates: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Key:
     """What a statement groups by.
 
@@ -235,6 +251,10 @@ class PrivateSelect:
     rows_if_hidden
         Where it is found privately how many rows of a unit count, at most those of `contribution`: how many do if noise
         hides that. 0 where it is not to be found.
+    apart
+        Aggregates for which `contribution`, and what else is said of rows that are drawn, does not hold: those whose
+        vectors are clipped to a norm beside others that rows are drawn for. What a threshold counts is bounded as they
+        are. None where all aggregates are bounded alike.
     """
 
     rows: str
@@ -258,6 +278,7 @@ class PrivateSelect:
     inside: bool = field(default=False, compare=False, repr=False)
     drawn: str = ""
     rows_if_hidden: int = 0
+    apart: Apart | None = None
     kept: str = field(default="", compare=False, repr=False)
     grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -277,7 +298,49 @@ class PrivateSelect:
             "selection": [self.selection, self.groups, self.min_units],
             "shares": [None if share is None else str(share) for share in (self.selection_epsilon,)],
         }
+        if self.apart is not None:
+            bounded = self.apart.contribution
+            told["apart"] = [bounded.kind, bounded.most, list(self.apart.aggregates)]
         return told | {"rows_if_hidden": self.rows_if_hidden} if self.rows_if_hidden else told
+
+    def contribution_of(self, index: int) -> Contribution:
+        """Return how what a unit adds to one of its aggregates is bounded."""
+        apart = self.apart
+        return self.contribution if apart is None or index not in apart.aggregates else apart.contribution
+
+    def clips(self, index: int) -> bool:
+        """Return whether the vectors of an aggregate are clipped to a norm."""
+        return self.contribution_of(index).kind == "l2"
+
+    @property
+    def drawn_for(self) -> tuple[str, ...]:
+        """For which aggregates rows are drawn, in words, where others are bounded apart; nothing where none is."""
+        apart = () if self.apart is None else self.apart.aggregates
+        return tuple(
+            plainly(one.words or one.name) for i, one in enumerate(self.aggregates) if apart and i not in apart
+        )
+
+    def said_of_drawn(self, text: str) -> str:
+        """Return what is to be said of the rows that are drawn, and for which aggregates, where not for all."""
+        return f"{' and '.join(self.drawn_for)}: {text}" if self.drawn_for else text
+
+    @property
+    def counted_by(self) -> Contribution:
+        """How what a unit adds to the count is bounded that a threshold is compared with."""
+        return self.contribution if self.apart is None else self.apart.contribution
+
+    @property
+    def ways(self) -> tuple[tuple[PrivateSelect, tuple[int, ...]], ...]:
+        """Private aggregations of those aggregates that are bounded alike, each with their numbers."""
+        every = range(len(self.aggregates))
+        if self.apart is None:
+            return ((self, tuple(every)),)
+        apart, rest = self.apart.aggregates, tuple(i for i in every if i not in self.apart.aggregates)
+        clipped = replace(self, contribution=self.apart.contribution, rows_if_hidden=0, drawn="")
+        return tuple(
+            (replace(one, apart=None, aggregates=tuple(self.aggregates[i] for i in numbers)), numbers)
+            for one, numbers in ((clipped, apart), (self, rest))
+        )
 
     @property
     def groups_declared(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
+from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
 NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped"}  # of how it was read and runs, which no ledger keeps
@@ -97,7 +97,10 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
     ]
     values["aggregates"] = [_aggregate_to_json(aggregate) for aggregate in select.aggregates]
     values["contribution"] = [select.contribution.kind, select.contribution.most]
-    for part in ("drawn", "rows_if_hidden"):
+    if select.apart is not None:
+        bounded = select.apart.contribution
+        values["apart"] = [bounded.kind, bounded.most, list(select.apart.aggregates)]
+    for part in ("drawn", "rows_if_hidden", "apart"):
         if not values[part]:
             del values[part]
     return values
@@ -112,6 +115,9 @@ def _select_from_json(values: Mapping[str, Any]) -> PrivateSelect:
     )
     given["aggregates"] = tuple(_aggregate_from_json(aggregate) for aggregate in values["aggregates"])
     given["contribution"] = Contribution(*values["contribution"])
+    if "apart" in values:
+        *bounded, numbers = values["apart"]
+        given["apart"] = Apart(Contribution(*bounded), tuple(numbers))
     return PrivateSelect(**given)
 
 

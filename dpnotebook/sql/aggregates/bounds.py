@@ -147,9 +147,8 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         select = select.with_rows(select.contribution.most)
         measuring(select, shares, accountant, delta, {})
     widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
-    clipped = select.contribution.kind == "l2"
     unknown = {
-        i: widest * len(one.operands) + widest[1:] * (clipped and function_of(one.kind).centres)
+        i: widest * len(one.operands) + widest[1:] * (select.clips(i) and function_of(one.kind).centres)
         for i, one in enumerate(select.aggregates)
         if needs_bounds(select, i)
     }
@@ -166,7 +165,7 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
     parts, function = parts_of_unit(select), function_of(operand.kind)
     if has_range(select, index):
         return _least_costs(of_range(units, whole), parts)
-    if select.contribution.kind != "l2":
+    if not select.clips(index):
         return [(units, parts)]
     if not function.centres:
         return [(units, 1)]

@@ -119,15 +119,15 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     claimed = sum(share for share in own if share is not None) + (own_selection or 0)
     if claimed > units:
         raise SQLError(_passed(select, claimed, units, accountant))
-    weight = HIDDEN_L2 if select.contribution.kind == "l2" else Fraction(1)
+    weight = HIDDEN_L2 if select.counted_by.kind == "l2" else Fraction(1)
     sharing = sum(share is None for share in own) + (weight if own_selection is None else 0)
     each = math.floor((units - claimed) / Fraction(sharing)) if sharing else 0
-    least = max(_least(select, aggregate) for aggregate in select.aggregates)
+    least = max(_least(select, i) for i in range(len(select.aggregates)))
     if sharing and each < least:
         raise SQLError(_nothing_left(select, own, units, accountant) if claimed else TOO_SMALL)
     given = [each if share is None else share for share in own]
     columns = operands(select)
-    sought = [at for at, (i, operand) in enumerate(columns) if i not in known and _is_sought(select, operand)]
+    sought = [at for at, (i, operand) in enumerate(columns) if i not in known and _is_sought(select, i, operand)]
     law = accountant.law
     finding = [
         _finding(select, i, share, law) if needs_bounds(select, i, known) else 0 for i, share in enumerate(given)
@@ -148,7 +148,9 @@ def of_rows(select: PrivateSelect, units: int) -> int:
     """Return what of a cost finds how many rows of a unit should count; 0 where that is not to be found."""
     if not select.rows_if_hidden:
         return 0
-    adds = any(function_of(one.kind).adds for one in select.aggregates)
+    drawn = [one for i, one in enumerate(select.aggregates) if not select.clips(i)]
+    units = units * len(drawn) // len(select.aggregates)
+    adds = any(function_of(one.kind).adds for one in drawn)
     more = math.sqrt(MANY_GROUPS / select.groups_declared) if adds else 1.0
     return max(math.floor(units * min(OF_ROWS * Fraction(max(more, 1.0)).limit_denominator(100), MOST_OF_ROWS)), 1)
 
@@ -190,20 +192,20 @@ def whole_of(select: PrivateSelect, shares: Shares, first: int) -> int:
 def _pays(select: PrivateSelect, shares: Shares, at: int, first: int) -> bool:
     """Return whether a column's bounds are found from the histogram of another, or of its own."""
     i, operand = operands(select)[at]
-    return i not in shares.known and _is_sought(select, operand) and found_with(select, at, shares.known) == first
+    return i not in shares.known and _is_sought(select, i, operand) and found_with(select, at, shares.known) == first
 
 
 def has_range(select: PrivateSelect, index: int) -> bool:
     """Return whether bounds of an aggregate are those of the values of rows, each of which counts by itself."""
     function = function_of(select.aggregates[index].kind)
-    of_rows = select.contribution.kind == "rows" and function.of == "numbers" and function.operands == 1
+    of_rows = select.contribution_of(index).kind == "rows" and function.of == "numbers" and function.operands == 1
     return of_rows and needs_bounds(select, index)
 
 
-def _least(select: PrivateSelect, aggregate: Aggregate) -> int:
+def _least(select: PrivateSelect, index: int) -> int:
     """Return the least that an aggregate can cost."""
-    function = function_of(aggregate.kind)
-    shared = select.contribution.kind == "l2" and function.centres
+    function = function_of(select.aggregates[index].kind)
+    shared = select.clips(index) and function.centres
     return max(function.least, SHARED_LEAST) if shared else function.least
 
 
@@ -216,7 +218,7 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     if has_range(select, index):
         quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
         return math.floor(min(max(share * PROFILE, quiet), share * (MOST_INSIDE if inside else Fraction(1, 2))))
-    if select.contribution.kind != "l2":
+    if not select.clips(index):
         return share // 2
     aggregate = select.aggregates[index]
     histograms = 1
@@ -227,7 +229,9 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
 
 def needs_bounds(select: PrivateSelect, index: int, known: Collection[int] = ()) -> bool:
     """Return whether bounds of an aggregate must be found from the data, unless they are known."""
-    return index not in known and any(_is_sought(select, operand) for operand in select.aggregates[index].operands)
+    return index not in known and any(
+        _is_sought(select, index, operand) for operand in select.aggregates[index].operands
+    )
 
 
 @dataclass(frozen=True)
@@ -318,8 +322,9 @@ def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:
     return [(i, operand) for i, aggregate in enumerate(select.aggregates) for operand in aggregate.operands]
 
 
-def _is_sought(select: PrivateSelect, operand: Aggregate) -> bool:
-    return operand.bounds is None and function_of(operand.kind).needs_bounds(select.contribution)
+def _is_sought(select: PrivateSelect, index: int, operand: Aggregate) -> bool:
+    """Return whether bounds of a column of an aggregate must be found."""
+    return operand.bounds is None and function_of(operand.kind).needs_bounds(select.contribution_of(index))
 
 
 def found_with(select: PrivateSelect, index: int, known: Collection[int] = ()) -> int:
@@ -329,13 +334,13 @@ def found_with(select: PrivateSelect, index: int, known: Collection[int] = ()) -
     return next((i for i in before if _histogram(select, i) == mine), index)
 
 
-def _histogram(select: PrivateSelect, index: int) -> tuple[str, int | None] | None:
+def _histogram(select: PrivateSelect, index: int) -> tuple[bool, str, int | None] | None:
     """Return what the histogram is of that bounds are found from; None where they are known."""
-    _, operand = operands(select)[index]
-    if not _is_sought(select, operand):
+    i, operand = operands(select)[index]
+    if not _is_sought(select, i, operand):
         return None
-    rows = select.contribution.kind == "rows" or function_of(operand.kind).rowwise
-    return ("rows" if rows else operand.kind), operand.input
+    rows = select.contribution_of(i).kind == "rows" or function_of(operand.kind).rowwise
+    return select.clips(i), ("rows" if rows else operand.kind), operand.input
 
 
 def serving_aggregate(select: PrivateSelect) -> int | None:
@@ -343,7 +348,8 @@ def serving_aggregate(select: PrivateSelect) -> int | None:
     if select.selection != "threshold":
         return None
     for i, aggregate in enumerate(select.aggregates):
-        if function_of(aggregate.kind).counts_units(aggregate, select.contribution):
+        bounded = select.contribution_of(i)
+        if bounded == select.counted_by and function_of(aggregate.kind).counts_units(aggregate, bounded):
             return i
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from dpnotebook.privacy.accountant import UNITS, Accountant
@@ -24,13 +25,19 @@ class Builder:
     Parameters
     ----------
     contribution
-        How a unit is bounded.
+        How what a unit adds is bounded, where nothing else is said.
     accountant
         What costs are, and the law of the noise.
+
+    Attributes
+    ----------
+    contribution
+        How what a unit adds is bounded to what is measured next.
     """
 
     def __init__(self, contribution: Contribution, accountant: Accountant) -> None:
         self.contribution, self.law = contribution, accountant.law
+        self._usual = contribution
         self.blocks: list[NoisyNumbers] = []
         self._accountant = accountant
         self._components: list[Component] = []
@@ -40,7 +47,7 @@ class Builder:
     def measuring(self, parts: tuple[AggregateInput, ...], grouped: bool) -> Measuring:
         """Return what is measured for aggregates, without a threshold."""
         return Measuring(
-            self.law.name, self.contribution, tuple(self._components), tuple(self.blocks), parts, grouped=grouped
+            self.law.name, self._usual, tuple(self._components), tuple(self.blocks), parts, grouped=grouped
         )
 
     @property
@@ -89,6 +96,8 @@ class Builder:
 
     def column(self, component: Component) -> int:
         """Return the first column of a component; equal ones are the same."""
+        if self.contribution != self._usual:
+            component = replace(component, contribution=self.contribution)
         if component not in self._starts:
             self._starts[component] = self._width
             self._components.append(component)

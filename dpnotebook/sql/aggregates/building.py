@@ -62,11 +62,11 @@ def measuring(
     builder = Builder(select.contribution, accountant)
     parts = []
     for i, aggregate in enumerate(select.aggregates):
-        _check_contribution(aggregate, select.contribution, accountant.law)
+        builder.contribution = contribution = select.contribution_of(i)
+        _check_contribution(aggregate, contribution, accountant.law)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds
         function = function_of(aggregate.kind)
-        clipping = select.contribution.kind == "l2"
-        rows = select.contribution.most
+        clipping, rows = contribution.kind == "l2", contribution.most
         if clipping:
             usual = function.usual_norm(aggregate.values or aggregate.within, rows) if rows > 1 else None
         else:
@@ -91,13 +91,14 @@ def measuring(
             "the groups of this query are not declared, and showing only those of enough units needs a delta: "
             "give the session a Budget(epsilon, delta), or declare the levels of the keys"
         )
+    builder.contribution = bounded = select.counted_by
     counted = builder.units(shares.selection) if shares.serving is None else parts[shares.serving].blocks[0]
-    scale, kind, most = builder.blocks[counted].scale, select.contribution.kind, select.contribution.most
-    if kind == "l2":
+    scale = builder.blocks[counted].scale
+    if bounded.kind == "l2":
         tau = weighted_threshold(accountant.noise, scale, clipped_spread(), delta)
     else:
-        tau = threshold(accountant.noise, scale, most, delta)
-    one = PARTS if kind == "l2" else 1
+        tau = threshold(accountant.noise, scale, bounded.most, delta)
+    one = PARTS if bounded.kind == "l2" else 1
     return replace(
         builder.measuring(tuple(parts), True), counted=counted, tau=tau, min_units=max(select.min_units, 1), one=one
     )

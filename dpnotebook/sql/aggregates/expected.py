@@ -17,7 +17,7 @@ from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
-from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.select import Contribution, PrivateSelect
 
 NORM = "how much one unit adds is found from the data first, with a part of its share"
 BOUNDS = "found from the data first, with at most half of its share"
@@ -49,7 +49,8 @@ def _expected(
     if not part.found:
         note = "noise hid how much units add, so that there will be no answer; write bounds, or ask with more epsilon"
         return Expectation(np.array([math.nan]), math.nan, note)
-    known, clipping = part.bounds or part.usual, measuring.contribution.kind == "l2"
+    bounded = measuring.contribution_of(part)
+    known, clipping = part.bounds or part.usual, bounded.kind == "l2"
     if known is None:
         return Expectation(np.array([math.nan]), math.nan, UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS)
     function = function_of(part.kind)
@@ -60,9 +61,8 @@ def _expected(
     if groups is not None and groups.source and found.note and function.sized:
         notes = [f"{found.note} ({groups.source})"]
     if part.bounds is None and clipping:
-        most = measuring.contribution.most
         notes.append(
-            f"errors are those of units with {most:,} rows in one group; {NORM}, and mostly makes them smaller"
+            f"errors are those of units with {bounded.most:,} rows in one group; {NORM}, and mostly makes them smaller"
         )
     elif part.bounds is None:
         notes.append(f"its bounds are {BOUNDS}")
@@ -75,17 +75,33 @@ def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
     return function_of(aggregate.kind).unit(aggregate, units)
 
 
-def steps(measuring: Measuring, rows_sought: bool = False) -> tuple[str, ...]:
-    """Return how it is worked out, a line for each step; whether it is still to be found how many rows count."""
-    found = ["keep a random sample of so many rows of each unit"] if rows_sought else [_contribution(measuring)]
+def steps(measuring: Measuring, rows_sought: bool = False, drawn: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return how it is worked out, a line for each step.
+
+    Parameters
+    ----------
+    measuring
+        What is measured.
+    rows_sought
+        Whether it is still to be found how many rows of a unit count.
+    drawn
+        For which aggregates rows are drawn, in words, where vectors are clipped for the others.
+    """
+    bounded = dict.fromkeys(map(measuring.contribution_of, measuring.parts))
+    alone = f"for {' and '.join(drawn)}, " if drawn else ""
+    found = [
+        (alone if one.kind == "rows" else "")
+        + ("keep a random sample of so many rows of each unit" if rows_sought and one.kind != "l2" else _bounding(one))
+        for one in bounded
+    ]
     law = measuring.law.drawn
-    clipped = measuring.contribution.kind == "l2"
-    if clipped and any(part.bounds is None for part in measuring.parts):
+    kinds = {measuring.contribution_of(part).kind for part in measuring.parts if part.bounds is None}
+    if "l2" in kinds:
         found.append(
             "find first how much one unit adds, with a part of each aggregate's share: a noisy histogram that counts "
             "each unit once. Later statements like this one use what it found for nothing"
         )
-    elif any(part.bounds is None for part in measuring.parts):
+    if kinds - {"l2"}:
         found.append(
             "find bounds first: a noisy histogram of orders of magnitude, each unit counted once, at half the "
             "aggregate's share of the cost"
@@ -98,8 +114,8 @@ def steps(measuring: Measuring, rows_sought: bool = False) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _contribution(measuring: Measuring) -> str:
-    kind, most = measuring.contribution.kind, measuring.contribution.most
+def _bounding(contribution: Contribution) -> str:
+    kind, most = contribution.kind, contribution.most
     if kind == "l2":
         return "scale what each unit adds, over all groups together, down to a bounded length"
     if kind == "rows":
@@ -190,7 +206,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm = function_of(part.kind), float(part.bounds[-1])
-    if measuring.contribution.kind == "rows":
+    if measuring.contribution_of(part).kind == "rows":
         return _trimmed(part, cut)
     if function.centres:
         rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
@@ -258,9 +274,11 @@ def _clipping(
             "totals come out too low, and no interval says so; max_groups_contributed= says how many"
             f"{instead}"
         )
-    if kind == "rows":
-        return [_trimmed(part, cut[i]) for i, part in enumerate(measuring.parts) if i in cut and part.bounds]
     for i, part in enumerate(measuring.parts):
+        kind = measuring.contribution_of(part).kind
+        if kind == "rows":
+            found += [_trimmed(part, cut[i])] if i in cut and part.bounds else []
+            continue
         if kind == "l2" and not measuring.grouped and function_of(part.kind).of == "units":
             continue  # a unit is one unit
         if kind == "l2" and part.bounds is not None and (i in lost or i in cut):

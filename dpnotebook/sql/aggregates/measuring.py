@@ -103,7 +103,7 @@ class Measuring:
     Parameters
     ----------
     noise, contribution
-        The law of the noise, and how units are bounded.
+        The law of the noise, and how units are bounded: what they add to all components that do not say otherwise.
     components
         What the engine adds up, in the order of the columns of `Totals.numbers`.
     blocks
@@ -162,6 +162,11 @@ class Measuring:
         """Return the component that a column of `Totals.numbers` belongs to."""
         ends = np.cumsum([component.width for component in self.components])
         return self.components[int(np.searchsorted(ends, column, side="right"))]
+
+    def contribution_of(self, part: AggregateInput) -> Contribution:
+        """Return how what a unit adds to an aggregate is bounded."""
+        of = self.component(self.blocks[part.blocks[0]].columns[0]).contribution if part.blocks else None
+        return self.contribution if of is None else of
 
     def place(self, block: int) -> slice:
         """Return where the noisy numbers of a block stand."""
@@ -276,6 +281,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
         values["beyond"] = component.beyond
     if component.centre is not None:
         values["centre"] = str(component.centre)
+    if component.contribution is not None:
+        values["contribution"] = [component.contribution.kind, component.contribution.most]
     return values
 
 
@@ -293,6 +300,7 @@ def _component_from_json(entry: Mapping[str, Any]) -> Component:
         entry.get("together"),
         entry.get("beyond", 0),
         Fraction(entry["centre"]) if "centre" in entry else None,
+        Contribution(*entry["contribution"]) if "contribution" in entry else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from sqlglot import exp
 
@@ -12,7 +13,8 @@ from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.analysis.contributions import contribution_of
+from dpnotebook.sql.aggregates.function import Limits
+from dpnotebook.sql.analysis.contributions import can_be_clipped, clipped_apart, contribution_of, left_out
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns, level_list, level_sql, looked_up
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at
@@ -24,8 +26,8 @@ from dpnotebook.sql.ownership.scope import UNIT
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
 from dpnotebook.sql.ownership.windows import first_of_unit
-from dpnotebook.sql.parse.statement_parser import Clause, clause_of
-from dpnotebook.sql.select import Aggregate, PrivateSelect, Selection
+from dpnotebook.sql.parse.statement_parser import Call, Clause, clause_of
+from dpnotebook.sql.select import Aggregate, Apart, PrivateSelect, Selection, plainly
 
 
 @dataclass
@@ -101,18 +103,27 @@ def private_aggregation(
     keys = key_columns(list(group.all), names.keys(group, select), relations, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
-    limits, notes, drawn, rows_if_hidden = contribution_of(
-        clause, private, contribution, source, relations, len(group.all), text, asked, selection == "threshold"
-    )
-    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
+    bounding = partial(contribution_of, clause, private, contribution, source, relations, len(group.all), text)
+    mixed = clipped_apart(asked, private, contribution, source, relations)
+    vectors = [one for one in asked if mixed and can_be_clipped(one)]
+    # A threshold goes by what is clipped, where anything is.
+    rest = [one for one in asked if not (mixed and can_be_clipped(one))]
+    limits, notes, drawn, rows_if_hidden = bounding(rest, selection == "threshold" and not mixed)
+    clipped, more, *_ = bounding(vectors) if mixed else (limits, [])
+
+    def limits_of(call: Call) -> Limits:
+        return clipped if mixed and can_be_clipped(call) else limits
+
+    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits_of, names)
+    apart = None
+    if mixed:
+        mine = {called[id(node)] for node in calls if can_be_clipped(call_at(node))}
+        apart = Apart(clipped.contribution, tuple(i for i, one in enumerate(aggregates) if one.name in mine))
     groups = None
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)
         keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
     source.take_asked()
-    told = _bounds_notes(aggregates, limits.contribution.kind == "l2")
-    if group.sets is not None:
-        told += _larger_groups_notes(aggregates, selection == "threshold")
     rows, tables = rows_text(source, where, keys, inputs)
     measured = PrivateSelect(
         rows,
@@ -129,12 +140,27 @@ def private_aggregation(
         None if clause is None else clause.delta,
         None if clause is None else clause.selection_epsilon,
         source.single,
-        tuple(dict.fromkeys([*notes, *reader.notes, *told])),
-        private,
-        drawn=drawn,
+        written=private,
         rows_if_hidden=rows_if_hidden,
+        apart=apart,
+    )
+    told = _bounds_notes(measured)
+    if group.sets is not None:
+        told += _larger_groups_notes(aggregates, selection == "threshold")
+    said = [*(_about(measured, more)), *map(measured.said_of_drawn, notes), *left_out(source, relations)]
+    measured = replace(
+        measured,
+        notes=tuple(dict.fromkeys([*said, *reader.notes, *told])),
+        drawn=measured.said_of_drawn(drawn) if drawn else "",
     )
     return Aggregation(measured, keys, called, group, source)
+
+
+def _about(select: PrivateSelect, notes: Sequence[str]) -> list[str]:
+    """Return what is said of the aggregates that are bounded apart, with what these are."""
+    of = () if select.apart is None else select.apart.aggregates
+    words = " and ".join(plainly(select.aggregates[i].words or select.aggregates[i].name) for i in of)
+    return [f"{words}: {note}" for note in notes]
 
 
 def _selection(clause: Clause | None, keys: list[KeyColumn], min_units: int) -> Selection:
@@ -190,14 +216,14 @@ def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Read
 BOUNDED = {"declared": "as declared", "follows": "as follows from what it is made of"}
 
 
-def _bounds_notes(aggregates: list[Aggregate], clipped: bool) -> list[str]:
+def _bounds_notes(select: PrivateSelect) -> list[str]:
     """Return what a plan says of bounds; norms that vectors are clipped to are spoken of when it is known of them."""
     found = []
-    for aggregate in aggregates:
+    for i, aggregate in enumerate(select.aggregates):
         for operand in aggregate.operands:
             column = aggregate.argument if operand is aggregate else operand.words
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
-            if operand.bounds_from == "auto" and not clipped:
+            if operand.bounds_from == "auto" and not select.clips(i):
                 found.append(f"bounds of {words} are found from the data, with at most half of its share (AUTO)")
             elif function_of(operand.kind).of == "numbers" and operand.bounds_from in BOUNDED and operand.bounds:
                 low, high = map(_shown, operand.bounds)

@@ -44,8 +44,9 @@ def analyse(
         Values of `:name` in the statement.
     contribution
         "l2" to scale all that a unit adds, over all groups, down to one L2 norm; "rows" or None for limits of rows or
-        groups; "planned" for a norm where that suits all that is asked, and limits elsewhere; "counted" for as many
-        rows as are found privately to suit what is asked, where nobody has written how many.
+        groups; "planned" for a norm for all that it suits, and limits for the rest; "alike" for a norm where that suits
+        all that is asked, and limits elsewhere; "counted" for as many rows as are found privately to suit what is
+        asked, where nobody has written how many.
     bounds
         What values of declared columns are clamped to where nothing is written: "declared", or "auto" to find narrower
         bounds inside these; None finds them for columns of which wide ones may be declared.
@@ -59,7 +60,7 @@ def analyse(
     NotProtected
         If it names a table that is neither protected nor public.
     """
-    if contribution not in (None, "l2", "rows", "planned", "counted"):
+    if contribution not in (None, "l2", "rows", "planned", "alike", "counted"):
         raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
     _check_writable(statement, *(parameters or {}).values())
     known = isinstance(statement, str) and not parameters

@@ -48,8 +48,9 @@ def contribution_of(
     private
         Whether there is a clause or a private function.
     wanted
-        "l2", "rows", None; "counted": as many rows as are found to suit what is asked; or "planned": "l2" where that
-        suits everything, and else "counted", where no threshold hides groups, which goes by the rows declared.
+        "l2", "rows", None; "counted": as many rows as are found to suit what is asked; or "planned", and "alike" where
+        all are to be bounded in one way: "l2" where that suits everything, and else "counted", where no threshold hides
+        groups, which goes by the rows declared.
     source
         What is read.
     relations
@@ -69,23 +70,22 @@ def contribution_of(
         If the clause limits rows or groups and "l2" is asked for.
     """
     assert source.owner is not None
-    tables = [relations[name] for name in source.tables]
     multiplying = [relations[name] for name in _multiplying(source)]
-    said = [1 if table.unit is None else table.max_rows for table in multiplying]
-    max_rows = None if None in said else max(most for most in said if most is not None)
+    said, max_rows = _rows_said(multiplying)
     unit = source.owner.one
     notes: list[str] = []
     drawn = ""
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
-    planned = wanted == "planned" and not private and not source.single and max_rows != 1 and _can_be_clipped(calls)
+    suited = wanted in ("planned", "alike")
+    planned = suited and _may_be_clipped(private, source, relations) and all(map(can_be_clipped, calls))
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
-    counted = wanted == "counted" or (wanted == "planned" and not planned and not hides)
+    counted = wanted == "counted" or (suited and not planned and not hides)
     counted = counted and not private and not source.single
     if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
         kind = Contribution("rows", 1)
-        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", 0
+        return _limited(kind, source, max_rows, private, text), notes, "", 0
     if counted and (max_rows is None or max_rows > DRAWN_ROWS):  # finding that few count less takes more than it gives
         # A unit counts once in each group: of few of its rows most could be in the same ones.
         once = all(function_of(one.kind).of == "units" for one in calls)
@@ -93,7 +93,7 @@ def contribution_of(
         declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
         notes.append(f"as many {kind.kind} of each {unit}{declared} count as are found to suit what is asked")
         hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else max_rows or DRAWN_ROWS
-        return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], "", hidden
+        return _limited(kind, source, max_rows, private, text), notes, "", hidden
     if wanted == "l2" or planned:
         kind = Contribution("l2", max_rows or 1)
         notes.append(f"all that one {unit} adds, over all groups, is scaled down together (contribution='l2')")
@@ -127,7 +127,33 @@ def contribution_of(
             why = ", as declared" if source.owner.unit is not None else ""
             why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
             notes.append(f"at most {rows} of each {unit} count{'s' if max_rows == 1 else ''}{why}")
-    return _limited(kind, source, max_rows, private, text), [*notes, *_left_out(tables)], drawn, 0
+    return _limited(kind, source, max_rows, private, text), notes, drawn, 0
+
+
+def clipped_apart(
+    calls: Sequence[Call], private: bool, wanted: str | None, source: From, relations: Mapping[str, Relation]
+) -> bool:
+    """Return whether all of a unit is clipped to norms for some calls, and rows are drawn for others.
+
+    Parameters
+    ----------
+    calls, private, wanted, source, relations
+        As for `contribution_of`.
+    """
+    clipped = list(map(can_be_clipped, calls))
+    mixed = any(clipped) and not all(clipped)
+    return wanted == "planned" and mixed and _may_be_clipped(private, source, relations)
+
+
+def _may_be_clipped(private: bool, source: From, relations: Mapping[str, Relation]) -> bool:
+    """Return whether units may have several rows, and nobody has written how these are bounded."""
+    return not private and not source.single and _rows_said([relations[name] for name in _multiplying(source)])[1] != 1
+
+
+def _rows_said(tables: Sequence[Relation]) -> tuple[list[int | None], int | None]:
+    """Return how many rows of a unit each table is declared to have, and the most; None where nothing is said."""
+    said = [1 if table.unit is None else table.max_rows for table in tables]
+    return said, None if None in said else max(most for most in said if most is not None)
 
 
 def _limited(kind: Contribution, source: From, max_rows: int | None, private: bool, text: Text) -> Limits:
@@ -135,9 +161,9 @@ def _limited(kind: Contribution, source: From, max_rows: int | None, private: bo
     return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text)
 
 
-def _left_out(tables: Sequence[Relation]) -> list[str]:
+def left_out(source: From, relations: Mapping[str, Relation]) -> list[str]:
     """Return which rows have no owner."""
-    owned = [table for table in tables if table.unit is not None]
+    owned = [table for name in source.tables if (table := relations[name]).unit is not None]
     return [f"rows of {table.name} without a {table.unit} belong to nobody and are left out" for table in owned]
 
 
@@ -156,7 +182,7 @@ def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> st
     """Return what to tell who asks what needs a bound on the rows of a unit of a table, which nobody has given."""
     one = table.population or table.unit
     asked = next((call for call in calls if not function_of(call.kind).clipped or isinstance(call.bounds, tuple)), None)
-    what = "this" if asked is None or wanted != "planned" else asked.words
+    what = "this" if asked is None or wanted not in ("planned", "alike") else asked.words
     return (
         f"{what} needs to know how many rows of one {one} count in {table.name}: "
         f"session.protect(..., {shorten(table.name, 120)}, max_rows=8) says so, or OPTIONS(max_rows_contributed = 8) "
@@ -178,10 +204,9 @@ def _is_scale_free(call: Call) -> bool:
     return not function_of(call.kind).adds
 
 
-def _can_be_clipped(calls: Sequence[Call]) -> bool:
+def can_be_clipped(call: Call) -> bool:
     """Return whether all of a unit can be clipped to norms that are found, and nobody has written other bounds."""
-    functions = [function_of(call.kind) for call in calls]
-    return all(function.clipped for function in functions) and not any(isinstance(call.bounds, tuple) for call in calls)
+    return function_of(call.kind).clipped and not isinstance(call.bounds, tuple)
 
 
 def bounds_of(

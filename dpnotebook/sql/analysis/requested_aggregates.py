@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -31,7 +32,12 @@ HELD = {  # what is no number, in words, and what to write instead
 
 
 def asked_aggregates(
-    select: exp.Select, source: From, environment: Environment, reader: Reader, limits: Limits, names: Names
+    select: exp.Select,
+    source: From,
+    environment: Environment,
+    reader: Reader,
+    limits: Callable[[Call], Limits],
+    names: Names,
 ) -> tuple[list[Aggregate], dict[int, str], list[exp.Expr]]:
     """Return the aggregates of a select, the name of each call by its identity, and their inputs.
 
@@ -42,7 +48,7 @@ def asked_aggregates(
     source, environment, reader
         What it reads, what names mean, and who reads.
     limits
-        How a unit is bounded.
+        How what a unit adds to a call is bounded.
     names
         What is taken in the release.
 
@@ -54,7 +60,7 @@ def asked_aggregates(
     inputs: list[exp.Expr] = []
     asked: list[tuple[Aggregate, list[exp.Expr]]] = []
     for node in calls_of(select):
-        aggregate = _aggregate(node, source, environment, reader, limits, inputs)
+        aggregate = _aggregate(node, source, environment, reader, limits(call_at(node)), inputs)
         same = next((nodes for other, nodes in asked if _same(other, aggregate)), None)
         if same is None:
             asked.append((aggregate, [node]))

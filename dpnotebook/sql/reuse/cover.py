@@ -101,21 +101,41 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
     stable
         Whether sums of noise have its law.
     """
+    aggregates: dict[int, tuple[int, ...]] = {}
+    for asked, mine in select.ways:
+        numbers = next((of for way in released.ways if (of := _of_way(asked, *way)) is not None), None)
+        if numbers is None:
+            return None
+        aggregates |= dict(zip(mine, numbers, strict=True))
+    groups = groups_of(select, released, keys)
+    if not groups or len({len(found) for found in groups.values()}) > 1:
+        return None
+    followed = tuple(aggregates[i] for i in range(len(select.aggregates)))
+    found = Cover(select.aggregates, followed, tuple(groups), tuple(map(tuple, groups.values())))
+    return found if found.together == 1 or (stable and _adds_up(select, released)) else None
+
+
+def _of_way(
+    select: PrivateSelect, released: PrivateSelect, numbers: tuple[int, ...]
+) -> tuple[tuple[int, ...], ...] | None:
+    """Return the numbers in a release of what each aggregate follows from; None where one follows from nothing.
+
+    Parameters
+    ----------
+    select
+        What is asked, bounded alike.
+    released, numbers
+        Aggregates of the release that are bounded alike, and their numbers in it.
+    """
     rows, others = read_rows(select.rows), read_rows(released.rows)
     if rows is None or others is None or not _bounded_alike(select, released):
-        return None
-    aggregates = _aggregates(select, rows, released, others)
-    if aggregates is None:
         return None
     fewer = len(rows.conditions) > len(others.conditions) or len(select.keys) < len(released.keys)
     sampled = select.contribution.kind != "l2" and not (select.single and released.single)
     if sampled and fewer:
         return None  # a sample of a unit's rows, or groups, is one of those that take part
-    groups = groups_of(select, released, keys)
-    if not groups or len({len(found) for found in groups.values()}) > 1:
-        return None
-    found = Cover(select.aggregates, aggregates, tuple(groups), tuple(map(tuple, groups.values())))
-    return found if found.together == 1 or (stable and _adds_up(select, released)) else None
+    found = _aggregates(select, rows, released, others)
+    return None if found is None else tuple(tuple(numbers[i] for i in each) for each in found)
 
 
 def groups_of(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group]) -> dict[Group, list[int]] | None:

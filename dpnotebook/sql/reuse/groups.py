@@ -35,11 +35,15 @@ class _Counted:
         SQL of the column whose values it is about; None where it is about all rows.
     groups
         What it says.
+    kind
+        How what it was read off is bounded: means are of units, or of samples of rows, as these are. None where that is
+        no matter.
     """
 
     number: int
     column: str | None
     groups: KnownGroups
+    kind: ContributionKind | None
 
 
 def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGroups | None]:
@@ -54,17 +58,21 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
     -------
     One for each aggregate; None where its errors do not depend on that, or no release tells.
     """
-    vectors = select.contribution.kind == "l2" and bool(select.keys)  # which may be measured in two layers
     functions = [function_of(aggregate.kind) for aggregate in select.aggregates]
-    wanted = [function.sized or (vectors and function.adds) for function in functions]
+    # Vectors of counts and sums may be measured in two layers.
+    wanted = [
+        function.sized or (select.clips(i) and bool(select.keys) and function.adds)
+        for i, function in enumerate(functions)
+    ]
     rows = read_rows(select.rows) if any(wanted) else None
     if rows is None:
         return [None] * len(wanted)
     told = list(_counted(select, rows, books))
     found: list[KnownGroups | None] = []
-    for aggregate, sized in zip(select.aggregates, wanted, strict=True):
+    for i, (aggregate, sized) in enumerate(zip(select.aggregates, wanted, strict=True)):
         columns = (None, *dict.fromkeys((_column(aggregate, rows), _column(replace(aggregate, other=None), rows))))
-        fit = [one for one in told if sized and one.column in columns]
+        kinds = None, select.contribution_of(i).kind
+        fit = [one for one in told if sized and one.column in columns and one.kind in kinds]
         best = max(fit, key=partial(_tells, function_of(aggregate.kind).levelled), default=None)
         found.append(
             None if best is None else replace(best.groups, source=f"groups as release #{best.number} has them")
@@ -90,7 +98,7 @@ def _column(aggregate: Aggregate, rows: RowsText) -> str | None:
 
 def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:
     """Yield what releases of the same rows, or of more of them, say of the groups of what is asked."""
-    alike = [replace(select, contribution=replace(select.contribution, kind=kind)) for kind in KINDS]
+    alike = [replace(select, contribution=replace(select.contribution, kind=kind), apart=None) for kind in KINDS]
     numbers = {told.number for one in alike for key in wider_keys(one) for told in books.told(key, outline)}
     for number in sorted(numbers, reverse=True)[:LATEST]:
         record = books.get(number)
@@ -108,12 +116,13 @@ def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> It
             for i, (aggregate, part) in enumerate(zip(released.aggregates, measured.parts, strict=True)):
                 function = function_of(aggregate.kind)
                 known = function.known(measured, part, noisy) if part.found else None
-                if known is None or (function.sized and released.contribution.kind != select.contribution.kind):
-                    continue  # means are of units, or of samples of rows, as these are bounded
+                if known is None:
+                    continue
                 column = _column(aggregate, others)
                 sizes = known.sizes / kept_of(told, i)  # all values, and not those that counted
                 known = replace(known, sizes=sizes, units=units).together(list(groups.values()))
-                yield _Counted(record.number, column, known)
+                kind = released.contribution_of(i).kind if function.sized else None
+                yield _Counted(record.number, column, known, kind)
 
 
 def assumed(groups: Sequence[KnownGroups | None], rows: float | None) -> list[KnownGroups | None]:

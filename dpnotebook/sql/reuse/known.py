@@ -156,7 +156,8 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
             kept = {str(place): of[i] for place, i in own.items() if i in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
-    if "rows" in told:
+    used = (measured.parts[i] for numbers in found.aggregates for i in numbers)
+    if "rows" in told and any(measured.contribution_of(part).kind != "l2" for part in used):
         beside["rows"] = told["rows"]
     return {part: taken for part, taken in beside.items() if taken}
 
@@ -202,7 +203,8 @@ def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSel
 
     Of releases that differ in nothing but their noise, one tells whether all of them answer it.
     """
-    keys = wider_keys(statement.selects[0]) if len(statement.selects) == 1 else []
+    # Of what is bounded in several ways a release has all.
+    keys = wider_keys(statement.selects[0].ways[0][0]) if len(statement.selects) == 1 else []
     outlines = {one.number: one for key in keys for one in books.told(key, outline)}
     columns = columns_of(statement.selects[0])
     answering: dict[bytes, list[Outline]] = {}

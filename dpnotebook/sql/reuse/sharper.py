@@ -289,6 +289,7 @@ def _totals(measuring: Measuring, block: NoisyNumbers) -> tuple[object, list[Com
             input=None if one.input is None else 0,
             other=None if one.other is None else replace(one.other, input=1),
             together=None if one.together is None else 0,
+            contribution=None,  # alike, as the release answers what is asked
         )
         for one in components
     ]

@@ -10,7 +10,9 @@ to an L2 norm is the usual step before Gaussian noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,7 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
     select
         The private aggregation.
     components
-        What is added up.
+        What is added up; those that are bounded alike in one query.
     run
         Executes a query in DuckDB's SQL and gives its columns, masked where NULL.
     key
@@ -63,19 +65,20 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
         raise ValueError("what a unit adds must be less than 2^53 steps")
     listed = run(listed_sql(select)) if select.selection == "public" else None
     found = Found(select, sum(component.width for component in components), listed)
-    place = 0
-    places: list[NDArray[np.intp] | int] = []
-    for component in components:
-        if component.binned:
-            columns = run(bins_sql(select, components, component, key))
-            bins = np.ma.getdata(columns["bin"]).astype(np.intp)
-            found.add(columns, [(place + bins, columns["v0"])])
-        else:
-            places.append(place)
-        place += component.width
-    if places:
-        columns = run(totals_sql(select, components, key))
-        found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(places)])
+    places = list(accumulate((component.width for component in components), initial=0))
+    for contribution in dict.fromkeys(component.contribution for component in components):
+        alike = [(at, one) for at, one in zip(places, components, strict=False) if one.contribution == contribution]
+        bounded = select if contribution is None else replace(select, contribution=contribution)
+        together = [one for _, one in alike]
+        for place, component in alike:
+            if component.binned:
+                columns = run(bins_sql(bounded, together, component, key))
+                bins = np.ma.getdata(columns["bin"]).astype(np.intp)
+                found.add(columns, [(place + bins, columns["v0"])])
+        whole = [place for place, component in alike if not component.binned]
+        if whole:
+            columns = run(totals_sql(bounded, together, key))
+            found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(whole)])
     return found.totals()
 
 
