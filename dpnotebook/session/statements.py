@@ -294,12 +294,10 @@ class Statements:
         accuracy: Accuracy,
         fresh: bool,
     ) -> Statement:
-        """Return a statement that bounds some aggregates by norms and others by rows, or one that bounds all alike.
+        """Return a statement that bounds some aggregates by norms and others by rows, or all alike where that was paid.
 
-        The latter holds where it was paid for, and for an error, which cannot be planned while one of both is unknown.
+        No error holds for both: those of quantiles are in ranks.
         """
-        from dpnotebook.sql.profile import all_norms_known
-        from dpnotebook.sql.rows_profile import known_rows
 
         def alike() -> Statement:
             try:
@@ -308,11 +306,7 @@ class Statements:
                 return apart
             return self._with_suited_norms(found, read, contribution, accuracy, fresh)
 
-        books = self.ledger.moment(apart.table)
-        if accuracy.epsilon is not None:
-            return self._paid_or(alike, apart, accuracy, fresh)
-        rows = all(known_rows(one, books) is not None for one in apart.selects if one.rows_if_hidden)
-        return apart if rows and all(all_norms_known(select, books) for select in apart.selects) else alike()
+        return self._paid_or(alike, apart, accuracy, fresh) if accuracy.epsilon is not None else apart
 
     def _few_or_all(
         self, few: Statement, read: Callable[[str | None], Statement], accuracy: Accuracy, fresh: bool

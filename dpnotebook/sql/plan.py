@@ -13,11 +13,9 @@ import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
-from dpnotebook.privacy.laws import Law
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
@@ -500,26 +498,8 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
     return min(found, USUAL_ROWS) if select.conditions else found
 
 
-def _closer_apart(select: PrivateSelect, noise: Law) -> list[str]:
-    """Return which aggregates are closer in a statement by themselves: those that rows are drawn for with others."""
-    several = select.contribution.kind == "rows" and not select.single and select.contribution.most > 1
-    if not several or not noise.euclidean or select.written or select.apart is not None:
-        return []
-    asked = [(function_of(one.kind).clipped, one.words or one.name) for one in select.aggregates]
-    mine, others = ([words for clipped, words in asked if clipped is wanted] for wanted in (True, False))
-    if not mine or not others:
-        return []
-    return [
-        f"asked without {' and '.join(others)}, {' and '.join(mine)} can be bounded by the length of all that a unit "
-        "adds, which is mostly much closer than some rows of each"
-    ]
-
-
 def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[str, ...]:
     found = [select.drawn for select in statement.selects if select.drawn]
-    if "contribution" not in statement.options:
-        for select, measured in zip(statement.selects, priced.measurings, strict=True):
-            found += _closer_apart(select, measured.law)
     for select, rows in zip(statement.selects, priced.rows, strict=True):
         if rows is not None:
             most = select.contribution.most

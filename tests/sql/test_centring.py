@@ -94,25 +94,6 @@ def test_answers_are_off_by_noise_and_by_what_is_told(values):
         assert (off < SEEN * answers["x_std_error"] + told).all()
 
 
-@pytest.mark.parametrize(
-    ("asked", "given", "told"),
-    [
-        ("AVG(x), COUNT(*), MEDIAN(x)", {}, "asked without MEDIAN(x), AVG(x) and COUNT(*) can be bounded"),
-        ("AVG(x), COUNT(*), MEDIAN(x)", {"contribution": "rows"}, None),
-        ("AVG(x), COUNT(*)", {}, None),
-        ("MEDIAN(x), MAX(x)", {}, None),
-    ],
-)
-def test_a_card_says_what_is_closer_without_the_others(asked, given, told):
-    """Rows are drawn for a median, and then for the averages beside it: these err ten times as much."""
-    with closing(dpn.Session(dpn.Budget(4.0, 1e-6), ":memory:", confirm="never")) as session:
-        session.protect(visits(bell)[:2_000], "visits", unit="who", max_rows=20, domain={"kind": list(KINDS)})
-        plan = session.sql(f"SELECT kind, {asked} FROM visits GROUP BY kind", epsilon=0.5, **given).plan
-    found = [warning for warning in plan.warnings if "asked without" in warning]
-    assert len(found) == (told is not None)
-    assert all(warning.startswith(told) for warning in found)
-
-
 def test_a_centre_lies_between_the_bounds_and_is_told_to_a_part_of_the_spread():
     low, high = Fraction(0), Fraction(10**7)
     for mean, deviation in ((1_234_567.8, 10.1), (-5.0, 3.0), (1e9, 1e3), (0.001, 1e-9)):

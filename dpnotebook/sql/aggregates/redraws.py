@@ -108,10 +108,10 @@ def redrawn(
     """
     told = (salt, np.ascontiguousarray(numbers).tobytes())
     needed = range(measuring.measured) if places is None else places
-    noise = np.zeros((draws, len(numbers), len(needed)), dtype=np.int64)
+    noise, scales = np.zeros((draws, len(numbers), len(needed)), dtype=np.int64), measuring.scales
     for i, place in enumerate(needed):
-        scale = float(measuring.scales[place])
-        noise[:, :, i] = redrawn_noise(measuring.noise, scale, draws, len(numbers), *told, str(place).encode())
+        told_of = *told, str(place).encode()
+        noise[:, :, i] = redrawn_noise(measuring.noise, float(scales[place]), draws, len(numbers), *told_of)
     return noise
 
 

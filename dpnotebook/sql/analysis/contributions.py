@@ -187,7 +187,7 @@ def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> st
         f"{what} needs to know how many rows of one {one} count in {table.name}: "
         f"session.protect(..., {shorten(table.name, 120)}, max_rows=8) says so, or OPTIONS(max_rows_contributed = 8) "
         "behind SELECT WITH DIFFERENTIAL_PRIVACY. Where noise is Gaussian, COUNT, SUM, AVG, VAR and STDDEV find it "
-        "by themselves, in a statement without others, and any statement does whose groups are declared; averages and "
+        "by themselves, and any statement does whose groups are declared; averages and "
         "quantiles without a count or sum need none"
     )
 
