@@ -301,10 +301,9 @@ class Statements:
 
         def alike() -> Statement:
             try:
-                found = read("alike")
+                return self._with_suited_norms(read("alike"), read, contribution, accuracy, fresh)
             except SQLError:  # of what nobody has said how many rows of a unit count, which norms need not know
                 return apart
-            return self._with_suited_norms(found, read, contribution, accuracy, fresh)
 
         return self._paid_or(alike, apart, accuracy, fresh) if accuracy.epsilon is not None else apart
 

@@ -228,7 +228,12 @@ def _sought(select: PrivateSelect, found: Collection[int]) -> list[int]:
 
 
 def _what_to_say(aggregate: Aggregate) -> str:
-    """Return what makes the error of an aggregate known before a first run, where nothing is known of its values."""
+    """Return what makes the error of an aggregate known before a first run, where nothing is known of its values.
+
+    Nothing makes that of a mean in which rows have weights known.
+    """
+    if function_of(aggregate.kind).weighted:
+        return ""
     per = "row" if function_of(aggregate.kind).rowwise else "group"
     column = f"declare {shorten(aggregate.argument)} in domain=, or " if is_column(aggregate.argument) else ""
     return f"to know it before a first run, {column}write contribution_bounds_per_{per} => (lower, upper)"

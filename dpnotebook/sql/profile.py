@@ -331,7 +331,8 @@ def _wider_norms(select: PrivateSelect, index: int, books: Books) -> Norms | Non
     """
     rows, aggregate = read_rows(select.rows), select.aggregates[index]
     function = function_of(aggregate.kind)
-    cancels = function.of == "numbers" and not function.centres and (not aggregate.values or min(aggregate.values) < 0)
+    signed = not function.centres and (not aggregate.values or min(aggregate.values) < 0)
+    cancels = function.of == "numbers" and (signed or function.weighted)
     if rows is None or select.groups is not None or cancels:
         return None
     conditions, keys = list(rows.conditions), list(range(len(select.keys)))
@@ -549,8 +550,9 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     aggregate, usual, farthest = select.aggregates[index], _most_usual(select, index, norms), FARTHEST
     if (values := aggregate.values or norms.values) is not None:
         farthest *= float((values[1] - values[0]) / 2 / centred_by(values)[1])
-    squares, scale = function_of(aggregate.kind).squares, float(norms.scale)
-    return choices_for_means(norms.counts, scale, norms.means, norms.even_groups, squares, usual, farthest)
+    function, scale = function_of(aggregate.kind), float(norms.scale)
+    of = norms.counts, scale, norms.means, norms.even_groups, function.squares, usual, farthest, function.weighted
+    return choices_for_means(*of)
 
 
 def _to_choose_by(
@@ -610,7 +612,7 @@ def measured_profile(
     spending: dict[int, int] = {}
     rest: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
-        if not select.clips(i) or not needs_bounds(select, i, shares.known):
+        if not select.clips(i) or not needs_bounds(select, i, shares.known) or aggregate.bounds is not None:
             continue
         first[i] = operands(select)[found_with(select, at, shares.known)][0]
         if first[i] != i:
@@ -732,6 +734,8 @@ def _key(
     places = range(len(levels)) if keys is None else keys
     by = [[rows.key_texts[i], levels[i]] for i in places] if grouped else []
     column = None if aggregate.input is None else rows.inputs[aggregate.input]
+    if part == "norms" and function_of(aggregate.kind).weighted and aggregate.other is not None:
+        column = f"{column} weighted by {rows.inputs[aggregate.other.input or 0]}"
     kept = sorted(rows.conditions if conditions is None else conditions)
     asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=dumps)]
     return _digest([part, *asked, _bounds(aggregate), select.groups if grouped else None])

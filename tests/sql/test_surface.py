@@ -399,7 +399,6 @@ def test_options_are_refused_at_their_place(options, says, at):
         ("PERCENTILE_CONT(x, [0.5, 2])", "0 to 1", "2"),
         ("PERCENTILE_CONT(x, [0.5, y])", "0 to 1", "y"),
         ("PERCENTILE_CONT(x, [])", "a list of quantiles has", "["),
-        ("APPROX_QUANTILES(x, 4)", "needs bounds", "APPROX_QUANTILES"),
         ("APPROX_QUANTILES(x, 0, contribution_bounds_per_row => (0, 1))", "from 1 to", "0"),
         ("APPROX_QUANTILES(x, 1.5, contribution_bounds_per_row => (0, 1))", "whole number", "1.5"),
         ("APPROX_QUANTILES(x, 100000, contribution_bounds_per_row => (0, 1))", "from 1 to", "100000"),

@@ -7,6 +7,7 @@ from dpnotebook.sql.aggregates.covariance import Correlation, Covariance
 from dpnotebook.sql.aggregates.function import AggregateFunction, Statistic
 from dpnotebook.sql.aggregates.quantiles import Quantiles
 from dpnotebook.sql.aggregates.ratios import Average, Deviation, Variance
+from dpnotebook.sql.aggregates.weighted import WeightedAverage
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Spelling
 
@@ -20,12 +21,14 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
     Quantiles(),
     Covariance(),
     Correlation(),
+    WeightedAverage(),
 )
 NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
     name: (one, spelling) for one in AGGREGATES for name, spelling in one.spellings.items()
 }
 PRIVATE = frozenset(name for name in NAMES if name.startswith("ANON_"))  # by themselves, without a clause
 AVERAGE = next(one for one in AGGREGATES if one.averages)  # what a count over the count that it is a part of is
+WEIGHTED = next(one for one in AGGREGATES if one.weighted)  # what a weighted sum over the sum of the weights is
 _KINDS = {one.kind: one for one in AGGREGATES}
 _STATISTICS = {statistic.name: statistic for one in AGGREGATES for statistic in one.statistics}
 

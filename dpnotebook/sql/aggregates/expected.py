@@ -209,8 +209,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     if measuring.contribution_of(part).kind == "rows":
         return _trimmed(part, cut)
     if function.centres:
-        rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
-        less = f"units with more than about {rows} count less in averages than they would"
+        less = function.counting_less(norm)
         if lost.known:
             moved, answer = function.taken(lost)
             less += f"; {_moving(moved, answer)}"

@@ -254,6 +254,8 @@ class AggregateFunction:
         Whether the number of values and their sum are measured for it.
     clipped
         Whether all of a unit can be clipped to one norm.
+    weighted
+        Whether rows have weights, and all of a unit must be clipped to one norm.
     centres
         Whether values count from the middle of their bounds then.
     squares
@@ -290,6 +292,7 @@ class AggregateFunction:
     averages: ClassVar[bool] = False
     counts_and_sums: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
+    weighted: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False
     errors_of: ClassVar[str] = ""
@@ -372,16 +375,7 @@ class AggregateFunction:
 
     def group_magnitude(self, aggregate: Aggregate, columns: Columns) -> str:
         """Return SQL of what a unit would add to a group, not clamped; NULL where it has no value."""
-        i = aggregate.input
-        bounded = steps.clamped(f"y{i}", -(2.0**LARGEST), 2.0**LARGEST)
-        whole = steps.whole(bounded, 2.0**COARSE)
-        rest = steps.whole(f"({bounded} - {whole} * {number(2.0**COARSE)})", 2.0**FINEST)
-        large, small = (
-            f"CAST({columns.total(f'CASE WHEN y{i} IS NOT NULL THEN {steps.exact(steps.integer(part))} END')} "
-            "AS DOUBLE)"
-            for part in (whole, rest)
-        )
-        return f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
+        return two_part_total(f"y{aggregate.input}", columns)
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return SQL of the parts of a unit's vector in a group, as numbers; what it is clipped to is its norm.
@@ -500,9 +494,26 @@ class AggregateFunction:
         """
         return cut, "mean"
 
+    def counting_less(self, norm: float) -> str:
+        """Return which units weigh less where vectors are clipped to a norm, in words."""
+        rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
+        return f"units with more than about {rows} count less in averages than they would"
+
     def clips(self, part: AggregateInput) -> bool:
         """Return whether bounds may cut off some of what a unit adds to a group."""
         return False
+
+
+def two_part_total(value: str, columns: Columns) -> str:
+    """Return SQL of the sum of a number of any size over the rows of a unit in a group; NULL where none has it."""
+    bounded = steps.clamped(value, -(2.0**LARGEST), 2.0**LARGEST)
+    whole = steps.whole(bounded, 2.0**COARSE)
+    rest = steps.whole(f"({bounded} - {whole} * {number(2.0**COARSE)})", 2.0**FINEST)
+    large, small = (
+        f"CAST({columns.total(f'CASE WHEN {value} IS NOT NULL THEN {steps.exact(steps.integer(part))} END')} AS DOUBLE)"
+        for part in (whole, rest)
+    )
+    return f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
 
 
 def input_of(aggregate: Aggregate, bounds: Bounds) -> AggregateInput:

@@ -52,7 +52,7 @@ CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
-ORDER = {"values": 0, "count": 0, "average": 1, "centred": 1, "sum": 1, "square": 2}
+ORDER = {"values": 0, "count": 0, "weights": 0, "average": 1, "centred": 1, "sum": 1, "weighted": 1, "square": 2}
 
 
 class ValueCount(Statistic):
@@ -377,7 +377,47 @@ class Ratio(AggregateFunction):
         raise NotImplementedError
 
 
-class Average(Ratio):
+class Mean(Ratio):
+    """A mean: of the noisy sum of what values are away from a centre, and the noisy number or weight of these."""
+
+    def whole(self, aggregate: Aggregate) -> bool:
+        """Return False: averages of whole numbers are none."""
+        return False
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return the noisy sum over the noisy number, with the interval of Fieller's theorem."""
+        assert part.bounds is not None
+        half = _half(part)
+        found = moments(measuring, part, noisy, _worth(measuring, part))
+        n, c = found.sums
+        # Of the mean, in units of the half-width, which was rounded up to whole steps.
+        low, high = ((float(bound) - _middle(part)) / half for bound in part.bounds[:2])
+        reach = kappa(confidence, measuring.noise)
+        known = n > 0
+        ratio = np.where(known, c / np.where(known, n, 1.0), 0.0).clip(low, high)
+        lower, upper = fieller(c, n, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
+        weight = np.stack([-ratio, np.ones_like(ratio)])
+        spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
+        # A mean between bounds errs by no more than any guess between them would.
+        std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
+        middle = _middle(part)
+        return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
+
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return them; where means are not known, they are off by a fifth at most."""
+        _, covariance = weights(measuring, part, _worth(measuring, part))
+        mean = _places(part, known.means, MEAN_AT if part.bounds is None or not has_centre(part.bounds) else CENTRED_AT)
+        error = _of_lines(np.stack([-mean, np.ones_like(mean)]), covariance) / known.sizes
+        low, high = _ends(part)
+        return _half(part) * _moved(mean, error, lambda one: one.clip(low, high))
+
+    def most(self, part: AggregateInput) -> float:
+        """Return half of the width of the bounds."""
+        assert part.bounds is not None
+        return float(part.bounds[1] - part.bounds[0]) / 2
+
+
+class Average(Mean):
     """AVG: where groups are bounded, of the clamped averages of units."""
 
     kind = "average"
@@ -386,10 +426,6 @@ class Average(Ratio):
     statistics = (ValueCount(), ClampedMean(), CentredValue())
     shown = linear = "mean"
     averages = counts_and_sums = True
-
-    def whole(self, aggregate: Aggregate) -> bool:
-        """Return False: averages of whole numbers are none."""
-        return False
 
     def group_magnitude(self, aggregate: Aggregate, columns: Columns) -> str:
         """Return the average of a unit's values."""
@@ -419,41 +455,9 @@ class Average(Ratio):
             )
         return replace(input_of(aggregate, bounds), blocks=blocks, step=step, half=half)
 
-    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
-        """Return the noisy sum over the noisy number, with the interval of Fieller's theorem."""
-        assert part.bounds is not None
-        half = _half(part)
-        found = moments(measuring, part, noisy, _worth(measuring, part))
-        n, c = found.sums
-        # Of the mean, in units of the half-width, which was rounded up to whole steps.
-        low, high = ((float(bound) - _middle(part)) / half for bound in part.bounds[:2])
-        reach = kappa(confidence, measuring.noise)
-        known = n > 0
-        ratio = np.where(known, c / np.where(known, n, 1.0), 0.0).clip(low, high)
-        lower, upper = fieller(c, n, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
-        weight = np.stack([-ratio, np.ones_like(ratio)])
-        spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
-        # A mean between bounds errs by no more than any guess between them would.
-        std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
-        middle = _middle(part)
-        return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
-
     def values(self, measuring: Measuring) -> str:
         """Return whether the average is one of units or of values."""
         return "units" if measuring.contribution.kind == "groups" else "values"
-
-    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
-        """Return them; where means are not known, they are off by a fifth at most."""
-        _, covariance = weights(measuring, part, _worth(measuring, part))
-        mean = _places(part, known.means, MEAN_AT if part.bounds is None or not has_centre(part.bounds) else CENTRED_AT)
-        error = _of_lines(np.stack([-mean, np.ones_like(mean)]), covariance) / known.sizes
-        low, high = _ends(part)
-        return _half(part) * _moved(mean, error, lambda one: one.clip(low, high))
-
-    def most(self, part: AggregateInput) -> float:
-        """Return half of the width of the bounds."""
-        assert part.bounds is not None
-        return float(part.bounds[1] - part.bounds[0]) / 2
 
 
 class Variance(Ratio):

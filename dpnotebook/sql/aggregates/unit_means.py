@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
-from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, NormCounts, norm_counts, norm_edges
+from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, NormCounts, norm_counts, norm_edges, runs_end
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, UnitsApart, expected_errors
 
@@ -169,6 +169,7 @@ def choices_for_means(
     squares: bool,
     usual: float,
     farthest: float = FARTHEST,
+    weighted: bool = False,
 ) -> Choices | None:
     """Return the norms that units may be clipped to for a mean or a variance; None where noise hides all.
 
@@ -188,12 +189,14 @@ def choices_for_means(
         A norm that no unit is meant to pass, as for `norm_to_clip_at`.
     farthest
         So far from all others may the means of units be that noise hides, in half-widths.
+    weighted
+        Whether rows have weights, of any size: what is said of numbers of values is of sums of weights then.
     """
     found = norm_counts(counts, scale, usual=usual)
     if found is None:
         return None
     usually, apart = (
-        _moves(found, scale, told, groups, squares, others, farthest)
+        _moves(found, scale, told, groups, squares, others, farthest, weighted)
         for others in (np.zeros_like(found.likely), found.apart.units)
     )
     return Choices(
@@ -214,16 +217,27 @@ class _Moves(NamedTuple):
 
 
 def _moves(
-    found: NormCounts, scale: float, told: UnitMeans, groups: float, squares: bool, others: Floats, farthest: float
+    found: NormCounts,
+    scale: float,
+    told: UnitMeans,
+    groups: float,
+    squares: bool,
+    others: Floats,
+    farthest: float,
+    weighted: bool,
 ) -> _Moves:
-    """Return what clipping does where so many units lie apart, and how much more weight one of each bin has by it."""
-    chosen = found.norms >= 1.0  # a value makes no vector shorter than that
-    norms, lengths = found.norms[chosen], np.maximum(found.lengths, 1.0)
+    """Return what clipping does where so many units lie apart, and how much more weight one of each bin has by it.
+
+    A value that counts once makes no vector shorter than 1. Where all are clipped, a shorter norm changes nothing.
+    """
+    least = _shortest(found.noisy, scale) if weighted else 1.0
+    chosen = found.norms >= least
+    norms, lengths = found.norms[chosen], np.maximum(found.lengths, least)
     clipped = lengths - found.excess[chosen]
-    units = np.where(norm_edges()[1 : lengths.size + 1] >= 1.0, np.maximum(found.likely + others, 0.0), 0.0)
+    units = np.where(norm_edges()[1 : lengths.size + 1] >= least, np.maximum(found.likely + others, 0.0), 0.0)
     parts = _parts(found.noisy[: units.size], TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
     ratios, _ = _averages(told.ratios, told.rough, parts, STEP_OF_RATIOS)
-    ratios = (ratios * longest(squares)).clip(1.0 / lengths, longest(squares))
+    ratios = (ratios * longest(squares)).clip(1.0 if weighted else 1.0 / lengths, longest(squares))
     rows = lengths / ratios
     every = max(float(rows @ units), 1e-300)
     each = np.maximum((clipped / ratios) @ units, 1e-300)
@@ -238,6 +252,11 @@ def _moves(
     hidden = 1.0 - every / max(float(found.heavy @ rows), every)
     most = about + UNSURE * unsure + farthest * hidden
     return _Moves(norms, norms * groups / each, about, most, each / every, apart / ratios)
+
+
+def _shortest(noisy: Floats, scale: float) -> float:
+    """Return a norm that hardly any unit's vector is shorter than, given noisy numbers of units in each bin."""
+    return float(norm_edges()[max(noisy.size - (runs_end(noisy[::-1], scale) or noisy.size), 0)])
 
 
 class _Part(NamedTuple):

@@ -13,8 +13,7 @@ from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.function import Limits
-from dpnotebook.sql.analysis.contributions import can_be_clipped, clipped_apart, contribution_of, left_out
+from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns, level_list, level_sql, looked_up
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at
@@ -26,7 +25,7 @@ from dpnotebook.sql.ownership.scope import UNIT
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
 from dpnotebook.sql.ownership.windows import first_of_unit
-from dpnotebook.sql.parse.statement_parser import Call, Clause, clause_of
+from dpnotebook.sql.parse.statement_parser import Clause, clause_of
 from dpnotebook.sql.select import Aggregate, Apart, PrivateSelect, Selection, plainly
 
 
@@ -104,21 +103,19 @@ def private_aggregation(
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
     bounding = partial(contribution_of, clause, private, contribution, source, relations, len(group.all), text)
-    mixed = clipped_apart(asked, private, contribution, source, relations)
-    vectors = [one for one in asked if mixed and can_be_clipped(one)]
+    clipped = clipped_calls(asked, private, contribution, source, relations)
+    mixed = contribution == "planned" and any(clipped) and not all(clipped)
+    vectors, rest = ([one for one, also in zip(asked, clipped, strict=True) if also is way] for way in (True, False))
     # A threshold goes by what is clipped, where anything is.
-    rest = [one for one in asked if not (mixed and can_be_clipped(one))]
-    limits, notes, drawn, rows_if_hidden = bounding(rest, selection == "threshold" and not mixed)
-    clipped, more, *_ = bounding(vectors) if mixed else (limits, [])
-
-    def limits_of(call: Call) -> Limits:
-        return clipped if mixed and can_be_clipped(call) else limits
-
-    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits_of, names)
+    limits, notes, drawn, rows_if_hidden = bounding(rest if mixed else asked, selection == "threshold" and not mixed)
+    of_vectors, more, *_ = bounding(vectors) if mixed else (limits, [])
+    of_calls = {id(node): of_vectors if also else limits for node, also in zip(calls, clipped, strict=True)}
+    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, of_calls, names)
     apart = None
     if mixed:
-        mine = {called[id(node)] for node in calls if can_be_clipped(call_at(node))}
-        apart = Apart(clipped.contribution, tuple(i for i, one in enumerate(aggregates) if one.name in mine))
+        mine = {called[id(node)] for node, also in zip(calls, clipped, strict=True) if also}
+        numbers = tuple(i for i, one in enumerate(aggregates) if one.name in mine)
+        apart = Apart(of_vectors.contribution, numbers)
     groups = None
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)

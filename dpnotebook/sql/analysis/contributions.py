@@ -77,7 +77,7 @@ def contribution_of(
     drawn = ""
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
     suited = wanted in ("planned", "alike")
-    planned = suited and _may_be_clipped(private, source, relations) and all(map(can_be_clipped, calls))
+    planned = suited and all(clipped_calls(calls, private, wanted, source, relations))
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
@@ -130,24 +130,20 @@ def contribution_of(
     return _limited(kind, source, max_rows, private, text), notes, drawn, 0
 
 
-def clipped_apart(
+def clipped_calls(
     calls: Sequence[Call], private: bool, wanted: str | None, source: From, relations: Mapping[str, Relation]
-) -> bool:
-    """Return whether all of a unit is clipped to norms for some calls, and rows are drawn for others.
+) -> list[bool]:
+    """Return of which calls all that a unit adds is clipped to norms, as noise is Gaussian and nobody says otherwise.
 
     Parameters
     ----------
     calls, private, wanted, source, relations
         As for `contribution_of`.
     """
-    clipped = list(map(can_be_clipped, calls))
-    mixed = any(clipped) and not all(clipped)
-    return wanted == "planned" and mixed and _may_be_clipped(private, source, relations)
-
-
-def _may_be_clipped(private: bool, source: From, relations: Mapping[str, Relation]) -> bool:
-    """Return whether units may have several rows, and nobody has written how these are bounded."""
-    return not private and not source.single and _rows_said([relations[name] for name in _multiplying(source)])[1] != 1
+    if wanted not in ("planned", "alike") or private:
+        return [False] * len(calls)
+    several = not source.single and _rows_said([relations[name] for name in _multiplying(source)])[1] != 1
+    return [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
 
 
 def _rows_said(tables: Sequence[Relation]) -> tuple[list[int | None], int | None]:
@@ -204,7 +200,7 @@ def _is_scale_free(call: Call) -> bool:
     return not function_of(call.kind).adds
 
 
-def can_be_clipped(call: Call) -> bool:
+def _can_be_clipped(call: Call) -> bool:
     """Return whether all of a unit can be clipped to norms that are found, and nobody has written other bounds."""
     return function_of(call.kind).clipped and not isinstance(call.bounds, tuple)
 

@@ -127,7 +127,7 @@ class Outer:
         """Return what a private select shows of its release, which is added to those of the statement."""
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
-        self.has_rates |= self.rates and as_means(query)
+        self.has_rates |= self.rates and as_means(query, self.contribution == "planned")
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:

@@ -1,16 +1,18 @@
 """A count over the count it is a part of, as the mean that it is: COUNT(*) FILTER (WHERE died) / COUNT(*).
 
 A mean is measured about a middle value, together with the number of its rows, and so it is two to five times closer
-than a ratio of two counts that are measured each for itself.
+than a ratio of two counts that are measured each for itself. So are means in which rows have weights, as those of
+surveys: SUM(weight * income) / SUM(weight).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 
 from sqlglot import exp
 
-from dpnotebook.sql.aggregates.catalogue import AVERAGE
+from dpnotebook.sql.aggregates.catalogue import AVERAGE, WEIGHTED
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
@@ -18,7 +20,7 @@ from dpnotebook.sql.parse.statement_parser import clause_of
 ONE, ZERO = exp.Literal.number(1), exp.Literal.number(0)
 
 
-def as_means(select: exp.Select) -> bool:
+def as_means(select: exp.Select, weighted: bool = False) -> bool:
     """Write ratios of a private select as the means that they are, and return whether there were any.
 
     Left as they are: ratios whose numerator is shown as well, so that all that is shown fits together; and those of
@@ -28,10 +30,13 @@ def as_means(select: exp.Select) -> bool:
     ----------
     select
         The select, of which expressions are replaced.
+    weighted
+        Whether means in which rows have weights can be measured.
     """
     if clause_of(select) is not None:
         return False
-    found = [(node, *pair) for node in _divisions(select) if (pair := _mean_of(node)) is not None]
+    weighted = weighted and not any(select.find_all(exp.GroupingSets, exp.Rollup, exp.Cube))
+    found = [(node, *pair) for node in _divisions(select) if (pair := _mean_of(node, weighted)) is not None]
     inside = {id(call) for node, *_ in found for part in (node.this, node.expression) for call in part.walk()}
     shown = [call for call in calls_of(select) if id(call) not in inside]
     made = False
@@ -52,7 +57,7 @@ def _divisions(select: exp.Select) -> Iterator[exp.Div]:
             yield from [node for node in nodes if isinstance(node, exp.Div)]
 
 
-def _mean_of(division: exp.Div) -> tuple[exp.Expr, exp.Expr] | None:
+def _mean_of(division: exp.Div, weighted: bool) -> tuple[exp.Expr, exp.Expr] | None:
     """Return the call above the line and the mean in its place that the division is; None where it is none."""
     above, below = _counted(division.this), _divisor(division.expression)
     if above is None or below is None:
@@ -62,11 +67,15 @@ def _mean_of(division: exp.Div) -> tuple[exp.Expr, exp.Expr] | None:
     assert of is not None
     if any(one.private or one.bounds is not None or one.epsilon is not None for one in (call, of)):
         return None
-    argument = _averaged(call, of)
-    if argument is None:
+    words = f"{call.words} / {of.words}"
+    if (argument := _averaged(call, of)) is not None:
+        mean = Call(AVERAGE.kind, words=words)
+        made = AVERAGE.node(mean, argument)
+    elif weighted and (pair := _weighted(call, of)) is not None:
+        mean = Call(WEIGHTED.kind, operands=WEIGHTED.operands, words=words)
+        made = WEIGHTED.node(mean, *pair)
+    else:
         return None
-    mean = Call(AVERAGE.kind, words=f"{call.words} / {of.words}")
-    made = AVERAGE.node(mean, argument)
     made.meta.update(call=mean, start=above.meta["start"], end=below.meta["end"])  # it was read from all of that
     return above, made
 
@@ -88,6 +97,54 @@ def _averaged(call: Call, of: Call) -> exp.Expr | None:
         return exp.Coalesce(this=call.argument.copy(), expressions=[ZERO.copy()])
     summed = call.kind == "sum" and call.argument is not None and among == _is_there(call.argument)
     return call.argument.copy() if summed and call.argument is not None else None
+
+
+def _weighted(call: Call, of: Call) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return the value and the weight of a mean in which rows have weights; None where it is none.
+
+    A row without a value adds its weight below the line, and nothing above: its value is 0.
+    """
+    if call.kind != "sum" or of.kind != "sum" or call.argument is None or of.argument is None:
+        return None
+    weight, value = of.argument, call.argument.unnest()
+    (among, one), (condition, product) = _branch(weight), _branch(value)
+    if among is not None and (among == condition or among.unnest() in _there(product, one)):
+        found = _without(product, one)  # where the condition does not hold there is no weight
+    elif among is not None:
+        found = None
+    else:
+        found = _without(product, one)
+        if found is not None and condition is not None:
+            found = exp.Case(ifs=[exp.If(this=condition.copy(), true=found)], default=ZERO.copy())
+    if found is None:
+        return None
+    return exp.Coalesce(this=found, expressions=[ZERO.copy()]), weight.copy()
+
+
+def _branch(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+    """Return the condition of a CASE that is 0 or NULL elsewhere, and what it is there; else None, and the node."""
+    node = node.unnest()
+    if isinstance(node, exp.Case) and node.this is None and len(node.args["ifs"]) == 1:
+        branch, other = node.args["ifs"][0], node.args.get("default")
+        if other is None or other == ZERO or isinstance(other, exp.Null):
+            return branch.this.unnest(), branch.args["true"].unnest()
+    return None, node
+
+
+def _without(product: exp.Expr, weight: exp.Expr) -> exp.Expr | None:
+    """Return what a product is without a factor; None where that is none of its factors."""
+    factors = [factor.unnest() for factor in (product.flatten() if isinstance(product, exp.Mul) else [product])]
+    if weight not in factors:
+        return None
+    factors.remove(weight)
+    copies = [exp.paren(factor.copy()) if isinstance(factor, exp.Binary) else factor.copy() for factor in factors]
+    return reduce(lambda a, b: exp.Mul(this=a, expression=b), copies) if copies else ONE.copy()
+
+
+def _there(product: exp.Expr, weight: exp.Expr) -> list[exp.Expr]:
+    """Return what says that the value of a weighted row is there."""
+    value = _without(product, weight)
+    return [] if value is None else [_is_there(value)]
 
 
 def _condition(call: Call) -> exp.Expr | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.text import DIALECT
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Bins, Range
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -36,7 +38,7 @@ def asked_aggregates(
     source: From,
     environment: Environment,
     reader: Reader,
-    limits: Callable[[Call], Limits],
+    limits: Mapping[int, Limits],
     names: Names,
 ) -> tuple[list[Aggregate], dict[int, str], list[exp.Expr]]:
     """Return the aggregates of a select, the name of each call by its identity, and their inputs.
@@ -48,7 +50,7 @@ def asked_aggregates(
     source, environment, reader
         What it reads, what names mean, and who reads.
     limits
-        How what a unit adds to a call is bounded.
+        How what a unit adds to each call is bounded, by the identity of its node.
     names
         What is taken in the release.
 
@@ -60,7 +62,7 @@ def asked_aggregates(
     inputs: list[exp.Expr] = []
     asked: list[tuple[Aggregate, list[exp.Expr]]] = []
     for node in calls_of(select):
-        aggregate = _aggregate(node, source, environment, reader, limits(call_at(node)), inputs)
+        aggregate = _aggregate(node, source, environment, reader, limits[id(node)], inputs)
         same = next((nodes for other, nodes in asked if _same(other, aggregate)), None)
         if same is None:
             asked.append((aggregate, [node]))
@@ -127,6 +129,9 @@ def _aggregate(
     ends = call.bounds if isinstance(call.bounds, tuple) else ()
     first, other = (replace(call, bounds=part or call.bounds) for part in (ends[:2], ends[2:]))
     found, second = of_column(call.argument, first), of_column(call.second, other)
+    if function.weighted:  # whatever the weights are, they have no bounds of their own
+        nothing = replace(second, bounds=(Fraction(0), Fraction(1)), bounds_from="follows", values=None, within=None)
+        return replace(found, other=replace(nothing, words=call.second.sql(DIALECT)))
     if found.input == second.input:
         name = words.split("(")[0].upper()
         raise text.error(f"{name} is of two columns, and these are one; how much it varies is VAR_POP", node)
@@ -193,6 +198,7 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
     summed = function.adds and limits.contribution.kind != "l2"  # of a norm it is no matter what values lie between
     read_off = function.levelled and reader.bounds == "auto"
     suited = function.operands == 1 and (function.centres or summed or read_off)
+    suited = suited or function.weighted
     if not suited or not limits.plain or call.bounds is not None or reader.bounds == "declared":
         return False
     if reader.bounds == "auto":

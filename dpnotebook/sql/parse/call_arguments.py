@@ -292,7 +292,7 @@ class _Reader:
         """Refuse what is wrong about a call as a whole."""
         if call.distinct and call.bounds not in (None, EACH_ONCE):
             raise self.error("COUNT(DISTINCT ...) counts each unit once, so it takes no bounds", self.token)
-        if self.spelling.second == "parts" and call.bounds is None:
+        if self.spelling.second == "parts" and call.bounds is None and self.private:
             write = "contribution_bounds_per_row => (lower, upper)"
             raise self.error(f"{self.name} needs bounds: write {write}, or => AUTO", self.token)
 

@@ -71,6 +71,8 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
     found: list[KnownGroups | None] = []
     for i, (aggregate, sized) in enumerate(zip(select.aggregates, wanted, strict=True)):
         columns = (None, *dict.fromkeys((_column(aggregate, rows), _column(replace(aggregate, other=None), rows))))
+        if function_of(aggregate.kind).weighted:  # its groups are as large as the weights add up to
+            columns = (_column(aggregate, rows),)
         kinds = None, select.contribution_of(i).kind
         fit = [one for one in told if sized and one.column in columns and one.kind in kinds]
         best = max(fit, key=partial(_tells, function_of(aggregate.kind).levelled), default=None)
@@ -93,7 +95,8 @@ def _tells(levelled: bool, one: _Counted) -> tuple[bool, bool, int, int]:
 def _column(aggregate: Aggregate, rows: RowsText) -> str | None:
     """Return the SQL of the column whose values an aggregate is of, or of both; None where it is of all rows."""
     columns = [rows.inputs[one.input] for one in aggregate.operands if one.input is not None]
-    return ", ".join(columns) or None
+    between = " weighted by " if function_of(aggregate.kind).weighted else ", "
+    return between.join(columns) or None
 
 
 def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:

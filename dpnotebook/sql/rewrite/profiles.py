@@ -98,9 +98,12 @@ def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None
 def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]]) -> str:
     """Return the query of `norms`: columns `which`, `bin`, `v0`, and `v1`, ... where some are means or variances."""
     parts = Parts(select, "")
-    inputs = {(a.input, function_of(a.kind).of == "values") for a, _ in wanted if a.input is not None}
-    numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
-    parts.take(numbers, present)
+    pairs = [(a.input or 0, a.other.input or 0) for a, _ in wanted if a.other is not None]
+    inputs = {(a.input, function_of(a.kind).of == "values") for a, _ in wanted if a.other is None}
+    numbers, present = (
+        sorted(i for i, any_value in inputs if any_value is wanted and i is not None) for wanted in (False, True)
+    )
+    parts.take(numbers, present, sorted({*pairs, *(pair[::-1] for pair in pairs)}))
     rows = Columns(select.single)
     vectors = [function_of(a.kind).vector(a, values, rows) for a, values in wanted]
     parts.group(rows.listed)
