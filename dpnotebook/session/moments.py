@@ -338,6 +338,30 @@ class StatementVerbs:
         call = _call(BESIDE[verb], name_sql(self._numbers(verb, column)))
         return self._stated({self._named(verb): call}, where, given, confidence, fresh, bounds="auto")
 
+    def _weighted(
+        self,
+        column: str,
+        weights: str,
+        bounds: Any,
+        granularity: float | None,
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        objective: str | None,
+        fresh: bool,
+    ) -> Query:
+        """Return the query of a statement for a mean in which rows have weights."""
+        asked = {"bounds": bounds, "granularity": granularity, "objective": objective}
+        for name, one in asked.items():
+            if one is not None:
+                raise DomainError(f"with weights= mean {AS_IN_SQL} {name}=: leave it out")
+        x, weight = self._numbers("mean", column), self._numbers("mean", weights)
+        boolean = self._session.relations[self._table.name].columns[x] == "boolean"
+        value, by = (f"CAST({name_sql(x)} AS INTEGER)" if boolean else name_sql(x)), name_sql(weight)
+        there = f"CASE WHEN {name_sql(x)} IS NOT NULL THEN {by} END"
+        call = f"SUM({value} * {by}) / NULLIF(SUM({there}), 0)"
+        return self._stated({self._named("mean"): call}, where, given, confidence, fresh)
+
     def _of_many_rows(
         self,
         pairs: Sequence[tuple[str | None, str]],

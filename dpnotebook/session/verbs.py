@@ -242,6 +242,7 @@ class Grouped(StatementVerbs):
         self,
         column: str,
         *,
+        weights: str | None = None,
         bounds: Bounds | Literal["auto"] | None = None,
         granularity: float | None = None,
         where: str | None = None,
@@ -253,6 +254,12 @@ class Grouped(StatementVerbs):
         fresh: bool = False,
     ) -> Query:
         """Return a query for the mean of a column, or the share of True in a bool; parameters as for `sum`.
+
+        Parameters
+        ----------
+        weights
+            A column of numbers, declared or not, by which rows count, as those of a survey do: SUM(weight * x) over
+            SUM(weight) in SQL. Rows without a value have no weight. With it `column` may be any column of numbers.
 
         Examples
         --------
@@ -266,6 +273,8 @@ class Grouped(StatementVerbs):
         1   M   49.5
         """
         given = {"epsilon": epsilon, "error": error, "variance": variance}
+        if weights is not None:
+            return self._weighted(column, weights, bounds, granularity, where, given, confidence, objective, fresh)
         if isinstance(bounds, str) and bounds == "auto":
             return self._inside("mean", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)

@@ -16,6 +16,7 @@ from private_selects import measuring
 import dpnotebook as dpn
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
+from dpnotebook.errors import DomainError
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.analysis import rates
@@ -164,6 +165,31 @@ def test_beside_counts_and_medians_each_is_bounded_in_its_way():
         (chosen,) = session.sql(asked, epsilon=1.0).question.selects
         assert chosen.apart.aggregates == (0,)  # rows that are alone are bounded as they are
         assert chosen.contribution == Contribution("rows", 1)
+
+
+def test_a_verb_asks_the_same():
+    """Also of truth values; rows without a value have no weight."""
+    frame = FRAME.assign(x=FRAME["x"].where(np.arange(len(FRAME)) % 7 > 0))
+    with closing(opened(frame)) as session:
+        table = session.table("survey")
+        for asked in (
+            table.groupby("region").mean("x", weights="weight", epsilon=0.5),
+            table.mean("working", weights="weight", epsilon=0.5),
+        ):
+            (one,) = asked.question.selects[0].aggregates
+            assert one.kind == "weighted"
+        answers = table.groupby("region").mean("x", weights="weight", epsilon=2.0).run().frame.set_index("region")
+        there = frame[frame["x"].notna()]
+        off = (answers["value"] - real(there)).abs()
+        assert (off < 5 * answers["std_error"] + 0.05 * real(there)).all()
+        for wrong in (
+            {"weights": "region"},
+            {"weights": "none"},
+            {"weights": 3},
+            {"weights": "weight", "bounds": (0, 9)},
+        ):
+            with pytest.raises(DomainError):
+                table.mean("x", epsilon=0.5, **wrong)
 
 
 def test_without_gaussian_noise_or_for_an_error_it_is_two_sums():

@@ -144,7 +144,7 @@ def _without(product: exp.Expr, weight: exp.Expr) -> exp.Expr | None:
 def _there(product: exp.Expr, weight: exp.Expr) -> list[exp.Expr]:
     """Return what says that the value of a weighted row is there."""
     value = _without(product, weight)
-    return [] if value is None else [_is_there(value)]
+    return [] if value is None else [_is_there(value), _is_there(_inner(value))]
 
 
 def _condition(call: Call) -> exp.Expr | None:
