@@ -1,4 +1,4 @@
-"""A count over the count it is a part of, as the mean that it is: COUNT(*) FILTER (WHERE died) / COUNT(*).
+"""A count over the count it is a part of, as the mean that it is: COUNT(*) FILTER (WHERE died) / COUNT(*); or a sum.
 
 A mean is measured about a middle value, together with the number of its rows, and so it is two to five times closer
 than a ratio of two counts that are measured each for itself. So are means in which rows have weights, as those of
@@ -91,9 +91,7 @@ def _averaged(call: Call, of: Call) -> exp.Expr | None:
             return _case(condition, ZERO.copy())
         if _parts(among) <= _parts(condition):
             return _case(condition, exp.Case(ifs=[exp.If(this=among.copy(), true=ZERO.copy())]))
-    if (
-        of.star and call.kind == "sum" and isinstance(call.argument, exp.Cast)
-    ):  # as of truth values: 0 where there is none
+    if of.star and call.kind == "sum" and call.argument is not None:  # a row without a value counts as 0
         return exp.Coalesce(this=call.argument.copy(), expressions=[ZERO.copy()])
     summed = call.kind == "sum" and call.argument is not None and among == _is_there(call.argument)
     return call.argument.copy() if summed and call.argument is not None else None
