@@ -215,6 +215,14 @@ def test_weights_that_are_no_weights_lead_to_an_answer(of):
         assert session.sql(MEAN, epsilon=0.5).plan.free
 
 
+def test_weights_below_zero_weigh_alike():
+    """As in SQL: both sums change their sign."""
+    with closing(opened(FRAME.assign(weight=-FRAME["weight"]))) as session:
+        answers = session.sql(MEAN, epsilon=2.0).run().frame.set_index("region")
+    assert ((answers["mean"] - real()).abs() < 5 * answers["mean_std_error"] + 0.05 * real()).all()
+    assert (answers["mean_std_error"] < 0.1 * real()).all()
+
+
 def vectors(norm=Fraction(4096), step=Fraction(1, 64), low=-5, high=30, centre=Fraction(7, 2), half=Fraction(9, 4)):
     """Return both parts of a vector: weights are the second input."""
     return [

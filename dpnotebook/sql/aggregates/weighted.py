@@ -16,12 +16,14 @@ import numpy as np
 from sqlglot import exp
 
 from dpnotebook.dialect.attributes import number
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.sql.aggregates.builder import WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.centring import centred_by
 from dpnotebook.sql.aggregates.function import (
     LARGEST,
     NO_UNITS,
     Expectation,
+    Integers,
     KnownGroups,
     Statistic,
     input_of,
@@ -110,6 +112,14 @@ class WeightedAverage(Mean):
             for name, worth in (("weights", Fraction(1)), ("weighted", half))
         )
         return replace(input_of(aggregate, bounds), blocks=(builder.vector(components, cost),), step=half, half=1)
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return the noisy sum over the noisy weight, as `Mean` does; of weights below zero likewise."""
+        place = measuring.place(part.blocks[0])
+        below = np.where(noisy[:, place.start] < 0, -1, 1)[:, None]
+        turned = noisy.copy()
+        turned[:, place] *= below
+        return super().estimate(measuring, part, turned, confidence)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
