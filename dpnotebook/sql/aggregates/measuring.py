@@ -276,6 +276,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
         values["beyond"] = component.beyond
     if component.centre is not None:
         values["centre"] = str(component.centre)
+    if component.usual:
+        values["usual"] = str(component.usual)
     return values
 
 
@@ -293,6 +295,7 @@ def _component_from_json(entry: Mapping[str, Any]) -> Component:
         entry.get("together"),
         entry.get("beyond", 0),
         Fraction(entry["centre"]) if "centre" in entry else None,
+        Fraction(entry.get("usual", 0)),
     )
 
 
