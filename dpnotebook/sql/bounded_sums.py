@@ -72,10 +72,12 @@ class Component:
     together
         Under "l2": the number of the vector that this is a part of; None where it is one by itself.
     centre
-        Of "centred" under "l2": what stands for the middle of the bounds; None where it is the middle.
+        Of "centred" and "square" under "l2": what stands for the middle of the bounds; None where it is the middle.
     beyond
         Under "l2": the norm in steps from which on it is added up, up to `largest` steps more: what is below is in
         another component.
+    usual
+        Of "square" under "l2": what squares count from.
     contribution
         How what a unit adds is bounded, where that is not as for the rest of a private aggregation; else None.
     """
@@ -91,6 +93,7 @@ class Component:
     together: int | None = None
     beyond: int = 0
     centre: Fraction | None = None
+    usual: Fraction = Fraction(0)
     contribution: Contribution | None = None
 
     @property

@@ -38,7 +38,7 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.centring import centred_by
+from dpnotebook.sql.aggregates.centring import centred_by, is_centred, squares_by
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.noising import Draw
@@ -511,7 +511,8 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
         if values is None or (choices := _choices(select, index, norms)) is None:
             return Clip(usual, cut=norms.cut)
         chosen, half = choices.best(noise), float(centred_by(values)[1])
-        worth, answer = (half**2, norms.cut.answer) if function.squares else (half, math.nan)
+        of_squares = float(squares_by(values)[1]) * half**2
+        worth, answer = (of_squares, norms.cut.answer) if function.squares else (half, math.nan)
         about, most, _, apart, looked = chosen.moved
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
@@ -548,9 +549,10 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     assert norms.means is not None
     assert norms.even_groups is not None  # recorded with them
     aggregate, usual, farthest = select.aggregates[index], _most_usual(select, index, norms), FARTHEST
-    if (values := aggregate.values or norms.values) is not None:
-        farthest *= float((values[1] - values[0]) / 2 / centred_by(values)[1])
     function, scale = function_of(aggregate.kind), float(norms.scale)
+    if (values := aggregate.values or norms.values) is not None:
+        away = float((values[1] - values[0]) / 2 / centred_by(values)[1])
+        farthest *= away**2 / float(squares_by(values)[1]) if function.squares else away
     of = norms.counts, scale, norms.means, norms.even_groups, function.squares, usual, farthest, function.weighted
     return choices_for_means(*of)
 
@@ -647,9 +649,9 @@ def measured_profile(
                 tuple(map(int, part + draw(accountant.noise, scale, part.size)))
                 for part, scale in zip(sums, scales, strict=True)
             )
-            found[i] = replace(
-                found[i], means=UnitMeans(means, ratios, squares, scales[0], scales[-1]), even_groups=even_groups
-            )
+            directed = is_centred(values[i] or ())
+            unit_means = UnitMeans(means, ratios, squares, scales[0], scales[-1], directed)
+            found[i] = replace(found[i], means=unit_means, even_groups=even_groups)
         told[profile_keys(select, i)[0]] = found[i].to_json()
     return {i: found[of] for i, of in first.items()}, told, shares
 

@@ -23,7 +23,7 @@ from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.centring import with_centre
+from dpnotebook.sql.aggregates.centring import with_centre, with_squares
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.value_range import (
@@ -44,6 +44,9 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
+OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
+    (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
+}  # fmt: skip
 CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
 
@@ -90,22 +93,24 @@ class ValueHistogram:
         function = function_of(aggregate.kind)
         of: Answer | None = None
         if function.centres or function.adds:
-            means: Answer = "vectors" if clipped else "means"
-            of = "squares" if function.squares else "sums" if function.adds else means
+            of = "sums" if function.adds else OF_RATIOS[clipped, function.squares]
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         whole = aggregate.integer and not function.centres
         found, cut = _bounds(self, of, whole, steps, safe=aggregate.within is not None)
         if aggregate.within is not None:
             found, cut = self._inside(aggregate.within, found, cut, noise, of)
-        return (found if found is None or of != "vectors" else self._centred(found)), cut
+        centred = of in ("vectors", "square vectors")
+        return (self._centred(found, squares=function.squares) if centred and found else found), cut
 
-    def _centred(self, bounds: Bounds) -> Bounds:
-        """Return bounds of values with the mean and the standard deviation of all behind them; see `with_centre`."""
+    def _centred(self, bounds: Bounds, *, squares: bool) -> Bounds:
+        """Return bounds of values with the mean and the standard deviation of all behind them; see `centring`."""
         if self.between is None:
             return bounds
         counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
         told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
-        return bounds if told is None else with_centre(bounds, *told)
+        if told is None:
+            return bounds
+        return with_squares(bounds, *told) if squares else with_centre(bounds, *told[:2])
 
     def _inside(
         self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
@@ -122,7 +127,7 @@ class ValueHistogram:
             return within, Taken(0.0, 0.0)
         if of is None:
             return (low, high), cut
-        if of == "vectors":  # whose noise hardly depends on them
+        if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
             return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, Taken(0.0, 0.0))
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))

@@ -71,13 +71,14 @@ def together(low, high, column=0, norm=3, steps=2**20):
 
 
 def centred_elsewhere(low, high, column=0, norm=3, steps=2**20):
-    """Return the parts of one vector: number of values, and how far they are from a quarter of the way, in eighths."""
+    """Return parts of one vector: how many values, how far from a quarter of the way, in eighths, and their squares."""
     centre, length = low + (high - low) / 4, (high - low) / 8
     step = Fraction(norm, steps)
-    parts = {"values": (step, None), "centred": (step * length, centre)}
+    spread, usual = 8 * length * length, {"usual": length * length}
+    parts = {"values": (1, None, {}), "centred": (length, centre, {}), "square": (spread, centre, usual)}
     return [
-        Component(name, column, low, high, each, steps, together=8, centre=middle)
-        for name, (each, middle) in parts.items()
+        Component(name, column, low, high, step * each, steps, together=8, centre=middle, **more)
+        for name, (each, middle, more) in parts.items()
     ]
 
 
@@ -357,7 +358,7 @@ def of_vector(groups, components):
             exact = {
                 "units": Fraction(1), "groups": Fraction(1), "count": Fraction(present),
                 "values": Fraction(len(values)), "sum": sum(values, Fraction(0)),
-                "centred": sum(away, Fraction(0)), "square": sum((x * x for x in away), Fraction(0)),
+                "centred": sum(away, Fraction(0)), "square": sum((x * x - c.usual for x in away), Fraction(0)),
             }  # fmt: skip
             vector[group] = exact[c.statistic] / c.step
         vectors.append(vector)

@@ -330,7 +330,8 @@ def test_one_unit_is_counted_once_in_the_norms_of_a_profile(size):
         (Aggregate(kind, kind, 0), (Fraction(-1), Fraction(4))) for kind in ("count", "sum", "average", "variance")
     ]
     asked.append((Aggregate("units", "u"), None))
-    asked.append((Aggregate("average", "b", 0), (Fraction(-1), Fraction(4), Fraction(0), Fraction(1, 8))))
+    centred = Fraction(-1), Fraction(4), Fraction(0), Fraction(1, 8)
+    asked += [(Aggregate("average", "b", 0), centred), (Aggregate("deviation", "c", 0), (*centred, Fraction(3, 2)))]
     for both in with_and_without(size):
         for with_it, without in zip(*(norms(select(kind="l2"), asked, run) for run in both), strict=True):
             more = with_it.counts - without.counts

@@ -312,3 +312,13 @@ def test_norms_of_another_price_are_made_up_for_by_less_noise(session):
         for one in (before, after)
     ]  # exact: noise of so little is paid for by both together
     assert paid[1] - paid[0] <= chosen.missing
+
+
+def test_what_is_worked_out_is_foretold_as_long_as_what_it_is_worked_out_from(session):
+    """The intervals of both are longer than the errors of the noise; of the one they were not."""
+    twice = "SELECT city, COUNT(*) AS n, 2 * COUNT(*) AS twice FROM visits GROUP BY city"
+    session.sql(twice, epsilon=1.0).run()
+    plan = session.sql(twice, epsilon=1.0, fresh=True).plan
+    assert layers_of(plan.measurings[0].parts[0].bounds) is not None
+    (worked_out,) = plan.derived()
+    assert worked_out.half_width == pytest.approx(2 * plan.parts[0].half_width, rel=0.07)

@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.laws import Noise, law_of
+from dpnotebook.sql.aggregates.centring import LEAST_SPREAD
 from dpnotebook.sql.aggregates.ratios import MEAN_SHARE
 
 Floats = NDArray[np.float64]
-Answer = Literal["means", "sums", "squares", "vectors"]
+Answer = Literal["means", "sums", "squares", "vectors", "square vectors"]
 
 TINY = 1e-300
 OF_WIDTH = 0.1  # of a half-width: what noise is in proportion to, beside the spread, where vectors are clipped
+OF_SQUARED = 0.03  # of the square of how far values may be from their mean: the same of squares
 
 
 def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
@@ -41,7 +43,7 @@ def reach(low: ArrayLike, high: ArrayLike, of: Answer) -> Floats:
     if of == "sums":
         return np.asarray(np.maximum(np.maximum(-least, most), 0.0))
     half: Floats = (most - least) / 2
-    return np.asarray(half**2) if of == "squares" else half
+    return np.asarray(half**2) if of in ("squares", "square vectors") else half
 
 
 def noise_between(low: Floats, high: Floats, mean: float, variance: float, of: Answer, law: Noise) -> Floats:
@@ -77,6 +79,36 @@ def noise_between(low: Floats, high: Floats, mean: float, variance: float, of: A
     else:
         varied = 3 * ((place**2 - spread + 0.5) ** 2 + 4 * place**2 + 0.25)
     return np.asarray(far * np.sqrt(varied))
+
+
+def noise_of_squares(lows: Floats, highs: Floats, mean: float, places: Floats, weights: Floats) -> Floats:
+    """Return the noise of a variance of clipped vectors, as `noise_between` has it, shape (lows, highs).
+
+    It is in proportion to how far squares are spread, which the farthest values decide about, as bounds let them.
+
+    Parameters
+    ----------
+    lows, highs
+        Bounds to choose from, on either side of the mean.
+    mean
+        The mean of the values, about.
+    places, weights
+        Where values are, and which part of all is there, shape (bins,).
+    """
+    away, found = places - mean, []
+    for power in (2, 4):
+        below, above = (
+            (np.where(outside, ends[:, None] ** power - away**power, 0.0)) @ weights
+            for ends, outside in (
+                (lows - mean, away < (lows - mean)[:, None]),
+                (highs - mean, away > (highs - mean)[:, None]),
+            )
+        )
+        found.append(float(away**power @ weights) + below[:, None] + above)
+    variance, fourth = found
+    reached = np.maximum(np.abs(lows - mean)[:, None], np.abs(highs - mean)) ** 2
+    spread = np.maximum(fourth - variance**2, (LEAST_SPREAD * variance) ** 2)
+    return np.asarray(np.sqrt(spread + (OF_SQUARED * reached) ** 2))
 
 
 def bias(counts: Floats, edges: Floats, low: Floats, high: Floats, *, squares: bool) -> Floats:

@@ -1,10 +1,13 @@
-"""About what values count, and in which lengths, where the vectors of units are clipped for means.
+"""About what values count, and in which lengths, where the vectors of units are clipped for means and variances.
 
 A unit's vector is its number of values and the sum of how far these are from a centre, in lengths of their own. Its
 norm is bounded whatever these two are, so they need not be the middle and the half-width of any bounds: noise on a mean
 is in proportion to the length, and to the norm, which is little more than the number of rows where values are about the
 centre. With the mean of all values and their standard deviation it is as small, nearly, as with any others; with wide
 bounds, such as those of what a few pay, it is ten times that.
+
+For variances a further sum is that of squares, which have a middle and a spread of their own: they count from their
+usual size, that of the variance, and in how far they are spread about it. Noise on a variance is in proportion to that.
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ from fractions import Fraction
 from dpnotebook.sql.aggregates.builder import Bounds
 
 PARTS = 64  # of a length, to which it and the centre are rounded: they need not be exact
+LEAST_SPREAD = 0.25  # of the usual size of squares: if all are about as large, means still move the others a little
+FARTHEST = 2.0**19  # times the spread of squares, at most, that one is from their usual size: no sum passes its digits
+NARROWEST = 2.0**-12  # half-widths of bounds, at least, for squares: beside these nothing is told of closer values
 
 
 def centred_by(values: Bounds) -> tuple[Fraction, Fraction]:
@@ -31,9 +37,30 @@ def centred_by(values: Bounds) -> tuple[Fraction, Fraction]:
     return (low + high) / 2, (high - low) / 2 or Fraction(1)
 
 
+def squares_by(values: Bounds) -> tuple[Fraction, Fraction]:
+    """Return what squares of how far values are from their centre count from, and in which length, in squared lengths.
+
+    Parameters
+    ----------
+    values
+        As for `centred_by`, or as `with_squares` returns them; without what that adds squares count from 0.
+    """
+    return (Fraction(1), values[4]) if has_usual(values) else (Fraction(0), Fraction(1))
+
+
+def has_usual(values: Bounds) -> bool:
+    """Return whether squares count from their usual size, with bounds that `with_squares` returned."""
+    return len(values) == 5
+
+
+def is_centred(values: Bounds) -> bool:
+    """Return whether bounds were returned by `with_centre` or `with_squares`, with a centre."""
+    return len(values) in (4, 5)
+
+
 def has_centre(bounds: Bounds) -> bool:
-    """Return whether bounds of an average, with a norm behind them, were returned by `with_centre`."""
-    return len(bounds) == 5
+    """Return whether bounds of an average or a variance have a centre, with a norm behind them."""
+    return is_centred(bounds[:-1])
 
 
 def with_centre(bounds: Bounds, mean: float, deviation: float) -> Bounds:
@@ -53,3 +80,27 @@ def with_centre(bounds: Bounds, mean: float, deviation: float) -> Bounds:
     part = Fraction(2) ** math.floor(math.log2(deviation / PARTS))
     length, centre = (round(Fraction(one) / part) * part for one in (deviation, mean))
     return low, high, min(max(centre, low), high), length
+
+
+def with_squares(bounds: Bounds, mean: float, deviation: float, spread: float) -> Bounds:
+    """Return bounds with a centre, a length, and how far squares are spread behind them; the bounds alone if hidden.
+
+    Parameters
+    ----------
+    bounds
+        What values lie between.
+    mean, deviation
+        Of the values, about.
+    spread
+        Standard deviation of the squares of how far values are from their mean, in squared standard deviations.
+    """
+    low, high = bounds
+    half = float(high - low) / 2
+    if not NARROWEST * half <= deviation < math.inf or half <= 0.0:
+        return bounds
+    part = Fraction(2) ** math.floor(math.log2(deviation / PARTS))
+    length, centre = (round(Fraction(one) / part) * part for one in (min(deviation, half), mean))
+    centre = min(max(centre, low), high)
+    farthest = float(max(high - centre, centre - low) / length) ** 2
+    spread = max(spread, LEAST_SPREAD, farthest / FARTHEST)
+    return low, high, centre, length, round(Fraction(spread) * PARTS) / Fraction(PARTS)

@@ -277,7 +277,7 @@ def as_planned(released: Measuring, planned: Measuring, numbers: NDArray[np.int6
             blocks[block] = replace(blocks[block], scale=released.blocks[block].scale * Fraction(new / old))
         how, first = foretold(layers, after[1]), numbers_of(released, one, numbers)[0]
         along = math.sqrt((1.0 - how.second) / max(float(first @ first), 1.0))
-        parts[i] = replace(one, layers=tuple(how._replace(along=along, wider=1.0)))
+        parts[i] = replace(one, layers=tuple(how._replace(along=along)))
     return replace(released, blocks=tuple(blocks), parts=tuple(parts))
 
 

@@ -281,6 +281,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
         values["beyond"] = component.beyond
     if component.centre is not None:
         values["centre"] = str(component.centre)
+    if component.usual:
+        values["usual"] = str(component.usual)
     if component.contribution is not None:
         values["contribution"] = [component.contribution.kind, component.contribution.most]
     return values
@@ -300,6 +302,7 @@ def _component_from_json(entry: Mapping[str, Any]) -> Component:
         entry.get("together"),
         entry.get("beyond", 0),
         Fraction(entry["centre"]) if "centre" in entry else None,
+        Fraction(entry.get("usual", 0)),
         Contribution(*entry["contribution"]) if "contribution" in entry else None,
     )
 

@@ -23,7 +23,7 @@ from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
-from dpnotebook.sql.aggregates.centring import centred_by, has_centre
+from dpnotebook.sql.aggregates.centring import centred_by, has_centre, squares_by
 from dpnotebook.sql.aggregates.function import (
     NO_UNITS,
     USUAL_ROWS,
@@ -138,11 +138,13 @@ def centred_total(
     return columns.total(f"CASE WHEN {column} IS NOT NULL THEN {steps.exact(steps.integer(away))} END")
 
 
-def squared_total(column: str, low: Fraction, high: Fraction, part: Fraction, columns: Columns) -> str:
-    """Return the name of the sum of squares of clamped values less the middle of their bounds, in whole parts."""
+def squared_total(
+    column: str, low: Fraction, high: Fraction, centre: Fraction, usual: Fraction, part: Fraction, columns: Columns
+) -> str:
+    """Return the name of the sum of squares of clamped values less a centre, less what is usual, in whole parts."""
     least = number(float(part) ** 0.5 / 4)  # what rounds to zero anyway is not squared
-    away = f"greatest(abs({steps.clamped(column, low, high)} - {number(float((low + high) / 2))}), {least})"
-    whole = steps.exact(steps.integer(steps.whole(f"{away} * {away}", part)))
+    away = f"greatest(abs({steps.clamped(column, low, high)} - {number(float(centre))}), {least})"
+    whole = steps.exact(steps.integer(steps.whole(f"{away} * {away}", part, usual)))
     return columns.total(f"CASE WHEN {column} IS NOT NULL THEN {whole} END")
 
 
@@ -160,8 +162,10 @@ class SquaredValue(OfValues):
         return steps.within(steps.whole(f"{away} * {away}", component.step), 0, most)
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
-        """Return the sum of the squares of all values."""
-        total = squared_total(component.column, component.low, component.high, part, columns)
+        """Return the sum of the squares of all values, each less what is usual."""
+        low, high = component.low, component.high
+        centre = (low + high) / 2 if component.centre is None else component.centre
+        total = squared_total(component.column, low, high, centre, component.usual, part, columns)
         return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO})"
 
 
@@ -228,6 +232,8 @@ def weights(measuring: Measuring, part: AggregateInput, worth: Mapping[int, floa
     for place, column in enumerate(worth):
         if measuring.component(column).statistic == "sum":
             inverse[place] -= _middle(part) / _half(part) * inverse[0]
+        elif usual := measuring.component(column).usual:
+            inverse[place] += float(usual) / _half(part) ** 2 * inverse[0]
     return inverse, np.asarray((inverse * np.array(variances)) @ inverse.T)
 
 
@@ -294,7 +300,7 @@ class Ratio(AggregateFunction):
     clipped = centres = sized = True
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
-        """Return the number of values, their centred sum in half-widths, and that of their squares."""
+        """Return the number of values, their centred sum in half-widths, and that of their squares as these count."""
         assert values is not None
         low, high = values[:2]
         centre, half = centred_by(values)
@@ -305,8 +311,9 @@ class Ratio(AggregateFunction):
             _times(centred_total(column, low, high, centre, part, columns), part / half),
         ]
         if self.squares:
-            part = _small_part(half * half)
-            found.append(_times(squared_total(column, low, high, part, columns), part / half**2))
+            usual, length = (one * half * half for one in squares_by(values))
+            part = _small_part(length)
+            found.append(_times(squared_total(column, low, high, centre, usual, part, columns), part / length))
         return found
 
     def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
@@ -319,7 +326,8 @@ class Ratio(AggregateFunction):
         (low, high), norm = bounds[:2], bounds[-1]
         (centre, half), step = centred_by(bounds[:-1]), builder.step(norm, WHOLE, cost)
         largest, together = max(1, math.floor(norm / step)), len(builder.blocks)
-        parts = [("values", Fraction(1)), ("centred", half), *([("square", half * half)] if self.squares else [])]
+        usual, length = (one * half * half for one in squares_by(bounds[:-1]))
+        parts = [("values", Fraction(1)), ("centred", half), *([("square", length)] if self.squares else [])]
         elsewhere = centre if has_centre(bounds) else None
         components = tuple(
             Component(
@@ -330,7 +338,8 @@ class Ratio(AggregateFunction):
                 step * worth,
                 largest,
                 together=together,
-                centre=elsewhere if name == "centred" else None,
+                centre=elsewhere if name != "values" else None,
+                usual=usual if name == "square" else Fraction(0),
             )
             for name, worth in parts
         )
@@ -361,7 +370,7 @@ class Ratio(AggregateFunction):
         n, c, *squares = moments(measuring, part, noisy, _worth(measuring, part)).sums
         n = np.maximum(n, 1.0)
         mean = (c / n).clip(*_ends(part))
-        variance = (squares[0] / n - mean**2).clip(0, 1) * half**2 if squares else None
+        variance = (squares[0] / n - mean**2).clip(0, _largest_variance(part)) * half**2 if squares else None
         return KnownGroups.of(n, _middle(part) + half * mean, variance)
 
     def values(self, measuring: Measuring) -> str:
@@ -517,9 +526,9 @@ class Variance(Ratio):
         found = moments(measuring, part, noisy, _worth(measuring, part))
         count, c, q = found.sums
         reach = kappa(confidence, measuring.noise)
-        known = count > 0
+        known, (low, high) = count > 0, _ends(part)
         n = np.where(known, count, 1.0)
-        m = np.where(known, c / n, 0.0).clip(-1, 1)
+        m = np.where(known, c / n, 0.0).clip(low, high)
         about = q - 2 * m * c + m * m * count
         value = np.where(known, about / n, 0.0).clip(0, most)
         lines = np.stack([m * m, -2 * m, np.ones_like(m)])  # of n, c and q
@@ -527,7 +536,7 @@ class Variance(Ratio):
         with_n = np.einsum("ig,i->g", lines, found.covariance[:, 0])
         covariance = np.array([[of_about, with_n], [with_n, np.full_like(m, found.covariance[0, 0])]])
         lower, upper = fieller(about, count, covariance, reach, 0.0, most)
-        low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, -1.0, 1.0)
+        low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
         slack = np.maximum(high_mean - m, m - low_mean) ** 2
         lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
         spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
@@ -539,14 +548,17 @@ class Variance(Ratio):
 
     def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
         """Return those of values whose mean is half-way to a bound, and whose spread is a quarter of the way."""
-        return _half(part) ** 2 * _moved(*self.of_variances(measuring, part, known), lambda one: one.clip(0.0, 1.0))
+        most = _largest_variance(part)
+        return _half(part) ** 2 * _moved(*self.of_variances(measuring, part, known), lambda one: one.clip(0.0, most))
 
     def of_variances(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> tuple[Floats, Floats]:
         """Return variances that are known or usual, and their errors, in units of the squared half-width."""
         _, covariance = weights(measuring, part, _worth(measuring, part))
-        mean = _places(part, known.means, USUAL_MEAN)
+        centred = part.bounds is not None and has_centre(part.bounds)
+        usual_mean, usual_spread = (CENTRED_AT, 1.0) if centred else (USUAL_MEAN, USUAL_SPREAD)
+        mean = _places(part, known.means, usual_mean)
         told = known.variances / _half(part) ** 2
-        variance = np.where(np.isnan(told), USUAL_SPREAD**2, told.clip(0, 1))
+        variance = np.where(np.isnan(told), usual_spread**2, told.clip(0, _largest_variance(part)))
         lines = np.stack([mean**2 - variance, -2 * mean, np.ones_like(mean)])
         return variance, _of_lines(lines, covariance) / known.sizes
 
@@ -654,6 +666,12 @@ def _ends(part: AggregateInput) -> tuple[float, float]:
         return -1.0, 1.0
     low, high = ((float(bound) - _middle(part)) / _half(part) for bound in part.bounds[:2])
     return low, high
+
+
+def _largest_variance(part: AggregateInput) -> float:
+    """Return the largest variance there is between bounds, in squared half-widths, or in what stands for these."""
+    low, high = _ends(part)
+    return ((high - low) / 2) ** 2
 
 
 def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:

@@ -31,7 +31,12 @@ Floats = NDArray[np.float64]
 TOLD = 4.0  # times the noise on a bin: fewer units are put together with those of the next norms
 STEP_OF_MEANS = 0.25  # how far means of units move where their norm doubles, in how far they are spread
 STEP_OF_RATIOS = 0.05  # the same of ratios
+STEP_OF_DIRECTIONS = 0.17  # how far the directions of units' vectors turn where their norm doubles
+STEP_OF_SHARES = 0.15  # the same of their numbers of values over the norm
+# How far apart the means of units with many values are, beside single values: no histogram of directions tells that.
+MEANS_APART, SQUARES_APART = 0.5, 0.25
 ANYWHERE = 4.0  # variance of what is not known at all, between -1 and 1
+LEAST_RATIO = 0.02  # of a norm and a number of values: hardly anybody is in so many groups
 LEAST_SPREAD = 0.15  # half-widths: noise may hide how far means of units are spread, and they hardly are less
 FARTHEST = 1.0  # half-widths: so far from all others may the means of units be that noise hides
 UNSURE = 2.0  # standard deviations of its noise, by which a mean may move farther than is told
@@ -42,18 +47,27 @@ HISTOGRAMS = ("means", "ratios", "squares")
 class UnitMeans:
     """What units of which norm have: noisy sums over the units in each bin of `norm_edges`, in `STEPS_OF_MEANS` of 1.
 
+    Where values are centred they are of directions: a vector that is clipped keeps its own, and a part of it over its
+    norm tells by itself what clipping takes away. Over several groups a unit may have more values than its norm; then
+    it is the part over the number of values.
+
     Parameters
     ----------
     means
-        Of the mean of a unit's values, in half-widths from the middle of their bounds.
+        Of the mean of a unit's values, in half-widths from the middle of their bounds; of directions, of their sum
+        over the norm; for variances, of the sum of what its squares are away from their usual size.
     ratios
-        Of the norm of a unit's vector over its number of values, and over the most that this is: `longest`.
+        Of the norm of a unit's vector over its number of values, and over the most that this is: `longest`; of
+        directions, of the number of values over the norm.
     squares
-        Of the square of a unit's mean; for variances, of the mean of its squares.
+        Of the square of a unit's mean; for variances, of the mean of its squares; of directions, of the norm over the
+        number of values, at most 1.
     scale
         Of the Gaussian noise on each of the means.
     rough
         Of that on the others, of which less is read.
+    directed
+        Whether they are of directions.
     """
 
     means: tuple[int, ...]
@@ -61,19 +75,22 @@ class UnitMeans:
     squares: tuple[int, ...]
     scale: Fraction
     rough: Fraction
+    directed: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {name: list(getattr(self, name)) for name in HISTOGRAMS} | {
+        told = {name: list(getattr(self, name)) for name in HISTOGRAMS} | {
             "scale": str(self.scale),
             "rough": str(self.rough),
         }
+        return told | {"directed": True} if self.directed else told
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> UnitMeans:
         """Return what `to_json` wrote."""
         means, ratios, squares = (tuple(map(int, told[name])) for name in HISTOGRAMS)
-        return cls(means, ratios, squares, Fraction(told["scale"]), Fraction(told["rough"]))
+        scales = Fraction(told["scale"]), Fraction(told["rough"])
+        return cls(means, ratios, squares, *scales, bool(told.get("directed", False)))
 
 
 class MeanClip(NamedTuple):
@@ -234,24 +251,61 @@ def _moves(
     chosen = found.norms >= least
     norms, lengths = found.norms[chosen], np.maximum(found.lengths, least)
     clipped = lengths - found.excess[chosen]
-    units = np.where(norm_edges()[1 : lengths.size + 1] >= least, np.maximum(found.likely + others, 0.0), 0.0)
+    likely = found.average if told.directed else found.likely
+    units = np.where(norm_edges()[1 : lengths.size + 1] >= least, np.maximum(likely + others, 0.0), 0.0)
     parts = _parts(found.noisy[: units.size], TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
-    ratios, _ = _averages(told.ratios, told.rough, parts, STEP_OF_RATIOS)
-    ratios = (ratios * longest(squares)).clip(1.0 if weighted else 1.0 / lengths, longest(squares))
-    rows = lengths / ratios
-    every = max(float(rows @ units), 1e-300)
-    each = np.maximum((clipped / ratios) @ units, 1e-300)
-    weights, apart = rows * units / every, clipped / each[:, None] - lengths / every
-    edges = norm_edges()[: lengths.size + 1]
-    shortened = ((edges[1:] - norms[:, None]) / (edges[1:] - edges[:-1])).clip(0.0, 1.0)
-    turned = clipped / each[:, None] * units / ratios * shortened
-    spread, shift, lean, unsure = _shift(told, parts, weights, apart * units / ratios, turned, squares)
-    by_chance = spread * np.sqrt(groups * (apart**2 @ units))  # which units a group has
-    theirs = spread * (apart @ others)  # what those have that lie apart may be something else altogether
+    values = _values(told, parts, lengths, squares, weighted)  # of a norm of 1
+    every = max(float((lengths * values) @ units), 1e-300)
+    each = np.maximum((clipped * values) @ units, 1e-300)
+    weights, apart = lengths * values * units / every, clipped / each[:, None] - lengths / every
+    if told.directed:
+        spread_out = _shorter(told, parts)
+        shift, unsure = _turned(told, parts, apart * units / spread_out)
+        lean = np.zeros_like(shift)
+        between = SQUARES_APART if squares else MEANS_APART
+        rows = np.ones_like(values) if weighted else (lengths * values).clip(1.0)  # by weights nobody knows them
+        spread = values.clip(0.0, 1.0) * np.sqrt(1.0 / rows + between**2)
+    else:
+        spread_out, edges = np.ones_like(values), norm_edges()[: lengths.size + 1]
+        shortened = ((edges[1:] - norms[:, None]) / (edges[1:] - edges[:-1])).clip(0.0, 1.0)
+        turned = clipped / each[:, None] * units * values * shortened
+        alike, shift, lean, unsure = _shift(told, parts, weights, apart * units * values, turned, squares)
+        spread = np.full(values.shape, alike)
+    by_chance = np.sqrt(groups * ((apart * spread_out * spread) ** 2 @ units))  # which units a group has
+    theirs = (apart * spread) @ others  # what those have that lie apart may be something else altogether
     about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2)  # where two cancel, neither is sure
-    hidden = 1.0 - every / max(float(found.heavy @ rows), every)
+    hidden = 1.0 - every / max(float(found.heavy @ (lengths * values)), every)
     most = about + UNSURE * unsure + farthest * hidden
-    return _Moves(norms, norms * groups / each, about, most, each / every, apart / ratios)
+    return _Moves(norms, norms * groups / each, about, most, each / every, apart * values)
+
+
+def _values(told: UnitMeans, parts: list[_Part], lengths: Floats, squares: bool, weighted: bool) -> Floats:
+    """Return how many values the units in each bin have for each of their norm, or which weight these have."""
+    ratios, _ = _averages(told.ratios, told.rough, parts, STEP_OF_SHARES if told.directed else STEP_OF_RATIOS)
+    if told.directed:
+        return np.asarray(ratios.clip(LEAST_RATIO if weighted else 1.0 / lengths, 1.0) / _shorter(told, parts))
+    return np.asarray(1.0 / (ratios * longest(squares)).clip(1.0 if weighted else 1.0 / lengths, longest(squares)))
+
+
+def _shorter(told: UnitMeans, parts: list[_Part]) -> Floats:
+    """Return the norms of units over their numbers of values, at most 1."""
+    norms, _ = _averages(told.squares, told.rough, parts, STEP_OF_RATIOS)
+    return norms.clip(LEAST_RATIO, 1.0)
+
+
+def _turned(told: UnitMeans, parts: list[_Part], moved: Floats) -> tuple[Floats, Floats]:
+    """Return how far the mean of all moves for each norm, and its error.
+
+    What a bin adds to a sum is its norms times their directions: a shift is a sum of these, and nothing else.
+    """
+    sums, covariance = _averages(told.means, told.scale, parts, STEP_OF_DIRECTIONS)
+    return moved @ sums, _errors(moved, parts, covariance)
+
+
+def _errors(moved: Floats, parts: list[_Part], covariance: Floats) -> Floats:
+    """Return the errors of sums over bins that count so much, of averages with this covariance by part."""
+    change = np.stack([moved[:, part.first : part.end].sum(axis=1) for part in parts], axis=1)
+    return np.asarray(np.sqrt(np.einsum("np,pq,nq->n", change, covariance, change).clip(0.0)))
 
 
 def _shortest(noisy: Floats, scale: float) -> float:
@@ -318,5 +372,4 @@ def _shift(
         middle, spread = float(means @ weights), spread**2
         of_squares, covariance = _averages(told.squares, told.rough, parts, STEP_OF_MEANS * spread)
         shift = moved @ (of_squares - 2.0 * middle * means) - shift**2
-    change = np.stack([moved[:, part.first : part.end].sum(axis=1) for part in parts], axis=1)
-    return spread, shift, lean, np.sqrt(np.einsum("np,pq,nq->n", change, covariance, change).clip(0.0))
+    return spread, shift, lean, _errors(moved, parts, covariance)

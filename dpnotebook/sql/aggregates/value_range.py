@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.laws import Noise
-from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between
+from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between, noise_of_squares
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.hidden_tail import ALIKE, ALLOWED, alike_tails, hidden_tail
@@ -39,6 +39,7 @@ SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histo
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
 HIDES = 3.0  # standard deviations of noise that may hide values apart from the others
 LEFT = 0.005  # of all values, that may be beyond either end of what nearly all lie between
+SPREADS = 1.0  # standard errors, by which squares are rather taken to be spread too far than too little
 USUAL = 0.5  # of the laws of a tail, the one that is expected
 
 
@@ -157,7 +158,7 @@ def trimmed(
     The bounds, and what keeping values between them takes from a mean, or a variance, about and at most, also if some
     lie apart from the others; of a variance also about how large it is between them.
     """
-    noisy, squares = np.asarray(counts, dtype=float), of == "squares"
+    noisy, squares = np.asarray(counts, dtype=float), of in ("squares", "square vectors")
     found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
     if found is None:
         return None
@@ -179,7 +180,11 @@ def trimmed(
     pairs = np.meshgrid(lows, highs, indexing="ij")
     variance = float((places - mean) ** 2 @ likely / total)
     law: Noise = "laplace" if tail_ratio > 1.0 else "gaussian"  # which is recorded as how far its noise reaches
-    error = noise / total * noise_between(pairs[0], pairs[1], mean, variance, of, law)
+    if of == "square vectors":
+        spread = noise_of_squares(lows, highs, mean, places, likely / total)
+    else:
+        spread = noise_between(pairs[0], pairs[1], mean, variance, of, law)
+    error = noise / total * spread
     if safe:
         feared = bias(_finer(heavy), ends, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
         best = int(np.argmin(feared**2 + error.ravel() ** 2))
@@ -199,10 +204,11 @@ def trimmed(
 
 def mean_and_deviation(
     counts: ArrayLike, scale: float, edges: Floats, bounds: Bounds, tail_ratio: float = 1.0
-) -> tuple[float, float] | None:
+) -> tuple[float, float, float] | None:
     """Return about the mean of values and how far they are spread, as they count between bounds; None where hidden.
 
-    The standard deviation is rather too large than too small, by one standard error.
+    The standard deviation is rather too large than too small, by one standard error. The last is that of the squares
+    of how far values are from their mean, in squared standard deviations.
 
     Parameters
     ----------
@@ -222,9 +228,13 @@ def mean_and_deviation(
     lows, highs = (ends.clip(low, high) for ends in (edges[:-1], edges[1:]))
     places, total = (lows + highs) / 2, max(float(units.sum()), scale)
     mean = float(np.clip(places @ units / total, places[0], places[-1]))
-    squares = (places - mean) ** 2 + (highs - lows) ** 2 / 12
+    away, widths = (places - mean) ** 2, (highs - lows) ** 2
+    squares, fourths = away + widths / 12, away**2 + away * widths / 2 + widths**2 / 80
     error = scale * float(np.sqrt((squares[first:end] ** 2).sum()))
-    return mean, math.sqrt((max(float(squares @ units), 0.0) + error) / total)
+    variance = max((max(float(squares @ units), 0.0) + error) / total, 1e-300)
+    around = np.maximum(fourths / variance - 2 * squares + variance, 0.0)  # over the variance
+    error = scale * float(np.sqrt((around[first:end] ** 2).sum()))
+    return mean, math.sqrt(variance), math.sqrt((max(float(around @ units), 0.0) + SPREADS * error) / total / variance)
 
 
 def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:

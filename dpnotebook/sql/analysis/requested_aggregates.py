@@ -207,7 +207,7 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
         declared_attribute(bare(one), source.scope, reader.relations, reader.text)
         for one in written.find_all(exp.Column)
     )
-    centred = limits.contribution.kind == "l2" and not function.squares
+    centred = limits.contribution.kind == "l2"
     return any(
         isinstance(attribute, Range | Bins) and (attribute.regular > HARDLY_WIDE if centred else attribute.may_be_wide)
         for attribute in of

@@ -17,6 +17,7 @@ from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.centring import is_centred
 from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
@@ -116,7 +117,12 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     places = [steps.bin_number(f"v{j}", edges) for j in range(len(wanted))]
     columns = [f"CASE WHEN v{j} > {steps.ZERO} THEN {place} END AS bv{j}" for j, place in enumerate(places)]
     if any(centred):
-        columns += [column for j, means in enumerate(centred) for column in _of_unit(j, len(names[j]), means)]
+        directed = [
+            means and values is not None and is_centred(values)
+            for means, (_, values) in zip(centred, wanted, strict=True)
+        ]
+        told = zip(map(len, names), centred, directed, strict=True)
+        columns += [column for j, one in enumerate(told) for column in _of_unit(j, *one)]
     parts.add("binned", f"SELECT {', '.join(columns)} FROM {parts.last}")
     return counted(parts, len(wanted), SUMMED if any(centred) else ())
 
@@ -218,16 +224,17 @@ def _norms(parts: Parts, vectors: Sequence[Sequence[str]], centred: Sequence[boo
     parts.add("valued", f"SELECT u, {', '.join([*found, *totals])} FROM {parts.last}")
 
 
-def _of_unit(j: int, size: int, means: bool) -> list[str]:
-    """Return what a unit adds to the sums of its bin, in steps: its mean, the ratio of its norm, and squares."""
+def _of_unit(j: int, size: int, means: bool, directed: bool) -> list[str]:
+    """Return what a unit adds to the sums of its bin, in steps: as `UnitMeans` has it."""
     if not means:
         return [f"0 AS {name}{j}" for name in SUMMED]
-    count, squares = f"t{j}_0", size > 2
+    count, norm, squares = f"t{j}_0", f"(v{j} * {number(PARTS)})", size > 2
     mean = f"(t{j}_1 / {count})"
+    longer = f"greatest({norm}, {count})"
     of = (
-        mean,
-        f"v{j} / ({count} / {number(PARTS)}) / {number(longest(squares))}",
-        f"t{j}_2 / {count}" if squares else f"{mean} * {mean}",
+        f"t{j}_{size - 1} / {longer}" if directed else mean,
+        f"{count} / {longer}" if directed else f"v{j} / ({count} / {number(PARTS)}) / {number(longest(squares))}",
+        f"{norm} / {longer}" if directed else f"t{j}_2 / {count}" if squares else f"{mean} * {mean}",
     )
     each = [
         steps.within(
