@@ -36,7 +36,8 @@ def test_noise_is_as_large_as_what_was_paid_for_says(mixed, delivered, tmp_path)
     """Of all that is measured, whatever is asked: a tenth less is eight standard errors too little."""
     tally = delivered.Tally()
     for seed in ASKED:
-        mixed.ask(mixed.Mixed(seed, questions=12), tmp_path / f"{seed}", tally)
+        (tmp_path / f"{seed}").mkdir()
+        mixed.ask(mixed.Mixed(seed, questions=12), tmp_path / f"{seed}" / "ledger", tally)
     size, error = tally.noise_off()
     assert abs(size - 1) < SURE * error
     assert SURE * error < 0.15  # a tenth less noise has 0.81 of the variance
