@@ -43,7 +43,15 @@ class Queries:
     @cached_property
     def columns(self) -> Floats:
         """The distinct columns, written out, shape (queries, classes)."""
-        return np.asarray(self.asked.dense(), dtype=float) if isinstance(self.asked, Workload) else self.asked
+        if not isinstance(self.asked, Workload):
+            return self.asked
+        return np.eye(self.count) if self.bins else np.asarray(self.asked.dense(), dtype=float)
+
+    def mixed(self, mixtures: Floats) -> Floats:
+        """Return the columns of mixtures of the queries, shape (mixtures, queries): shape (mixtures, classes)."""
+        if self.bins:
+            return mixtures
+        return mixtures @ self.asked if isinstance(self.asked, np.ndarray) else self.asked.rmatvec(mixtures.T).T
 
     @property
     def classes(self) -> int:
@@ -116,15 +124,14 @@ def queries_of(part: ProductTerm, domain: Domain, names: Sequence[str]) -> Queri
     names
         The attributes of the block, in the domain's order.
     """
-    if part.weight == 1 and _by_form(part.operator):
-        return Queries(part.operator, places(part.axes, part.where, domain, names), False)
+    alone = is_identity(part.operator)
+    if part.weight == 1 and (alone or _by_form(part.operator)) and math.prod(part.operator.shape) <= MOST_ENTRIES:
+        return Queries(part.operator, places(part.axes, part.where, domain, names), alone)
     found = unique_columns(part.operator, MOST_ENTRIES)
     if found is None:
         return None
     columns, classes = found
     own = places(part.axes, part.where, domain, names)
-    if part.weight == 1 and is_identity(part.operator):
-        return Queries(columns, own, True)
     cells = np.where(own >= 0, classes[own], -1)
     bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
     return Queries(columns * part.weight, cells, bins and part.weight == 1)
@@ -133,10 +140,8 @@ def queries_of(part: ProductTerm, domain: Domain, names: Sequence[str]) -> Queri
 def _by_form(operator: Workload) -> bool:
     """Return whether each cell begins, or is, a query of its own, so that nothing has to be written out to know it."""
     if isinstance(operator, PIdentity):
-        own = len(operator.extra) > 0
-    else:
-        own = isinstance(operator, Prefix) and operator.n > 1
-    return own and math.prod(operator.shape) <= MOST_ENTRIES
+        return len(operator.extra) > 0
+    return isinstance(operator, Prefix) and operator.n > 1
 
 
 def bins_of(part: ProductTerm, domain: Domain, names: Sequence[str]) -> Indices | None:

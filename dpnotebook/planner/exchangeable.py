@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.factored import Factored
+from dpnotebook.planner.factored import Factored, InPassing
 from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts, classes_of, sides_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
@@ -32,6 +32,7 @@ MOST_CELLS = 10**6  # of the attributes of a question
 FEW_CLASSES = 400  # up to which other attributes are looked at beside those of a question,
 FEW_CELLS = 20_000  # with as many cells at most, and
 MOST_BESIDE = 300  # as many different measurements
+ROUNDING = 1e-12  # of a precision: what is more by less was added up in another order
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -56,6 +57,11 @@ class _Block:
     told: Floats
 
     @property
+    def count(self) -> int:
+        """Number of queries."""
+        return len(self.asked)
+
+    @property
     def variances(self) -> Floats:
         """Variance of the answer to each query."""
         return np.asarray(np.einsum("ij,ij->i", self.told, self.coefficients))
@@ -76,6 +82,10 @@ class _Block:
         left = np.abs(self.residuals).max(axis=1, initial=0.0)
         return np.asarray(left <= RESIDUAL * np.abs(self.asked).max(axis=1, initial=0.0))
 
+    def mixed(self, mixtures: Floats) -> Floats:
+        """Return the coefficients of mixtures of the answers, shape (mixtures, queries): shape (mixtures, classes)."""
+        return mixtures @ self.coefficients
+
 
 class ByClasses:
     """How the counts of some groups follow from products: a `Reconstruction`, of numbers of unit variance.
@@ -86,10 +96,13 @@ class ByClasses:
         What is asked: the count of every cell of its axes.
     told
         What was measured.
+    before
+        The same question over less, where the rest is only supposed: it is then looked at in passing.
     """
 
-    def __init__(self, part: ProductTerm, told: ToldProducts) -> None:
-        self._part, self._told = part, told
+    def __init__(self, part: ProductTerm, told: ToldProducts, before: ByClasses | None = None) -> None:
+        self._part, self._told, self._passing = part, told, before is not None
+        self._before = None if before is None or not before._holds(told) else before
         self._keys = [place for place, side in enumerate(told.asked) if side.apart]
         names = [told.names[place] for place in self._keys]
         self._order = [names.index(axis.attribute) for axis in part.axes]  # of the axes among the attributes
@@ -128,10 +141,25 @@ class ByClasses:
 
     @cached_property
     def _bases(self) -> list[Basis]:
-        return self._told.bases()
+        return self._told.bases() if self._before is None else self._before._bases
+
+    def _holds(self, told: ToldProducts) -> bool:
+        """Return whether all this is told there too, and what is told there tells apart no more levels than this."""
+        seen, own, least = self._seen, self._told, 1 - ROUNDING
+        return (
+            own.names == told.names
+            and all(told.precisions.get(sides, 0.0) >= least * before for sides, before in own.precisions.items())
+            and all(side in here for sides in told.precisions for side, here in zip(sides, seen, strict=True))
+        )
 
     @cached_property
-    def _blocks(self) -> dict[Choice, _Block]:
+    def _seen(self) -> list[set[LevelsAsked]]:
+        """What is asked along each attribute."""
+        every = [self._told.asked, *self._told.precisions]
+        return [{sides[place] for sides in every} for place in range(len(self._told.names))]
+
+    @cached_property
+    def _blocks(self) -> dict[Choice, _Block | InPassing]:
         return {choice: self._solved(choice) for choice in self._choices()}
 
     def _choices(self) -> list[Choice]:
@@ -141,34 +169,58 @@ class ByClasses:
             kinds[place] += self._bases[place].slices
         return list(itertools.product(*kinds))
 
-    def _solved(self, choice: Choice) -> _Block:
+    def _solved(self, choice: Choice) -> _Block | InPassing:
         """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
         free = [place for place, kind in enumerate(choice) if kind is None]
-        sizes = [self._bases[place].count for place in free]
-        matrix = np.zeros((math.prod(sizes),) * 2)
-        seen = matrix.reshape(sizes + sizes)
-        every = False
-        for apart, alike in self._alike.items():
-            if all(kind is None or apart[place] for place, kind in enumerate(choice)):
-                precisions, alongs = self._along_classes(*alike, choice)
-                _increase(seen, [apart[place] for place in free], precisions, alongs)
-                every |= all(apart[place] for place in free)
+        matrix, every = self._matrix(choice)
         asked: Floats = np.ones((1, 1), dtype=np.float64)
         for place in reversed(free):
             side, basis = self._told.asked[place], self._bases[place]
             asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
         block = Factored(matrix, every=every, queries=len(asked))
         everything = all(self._told.asked[place].apart for place in free)
+        if self._passing and (quick := block.in_passing(asked, single=everything)) is not None:
+            return quick
         return _Block(asked, *refined(block, asked, block.inverse if everything else block.applied(asked)))
+
+    def _matrix(self, choice: Choice) -> tuple[Floats, bool]:
+        """Return the information matrix of a choice of kinds, and whether each class is measured by itself."""
+        kept = self._matrices.get(choice)
+        if kept is not None:
+            return kept
+        free = [place for place, kind in enumerate(choice) if kind is None]
+        sizes = [self._bases[place].count for place in free]
+        if self._before is None:
+            matrix, every = np.zeros((math.prod(sizes),) * 2), False
+        else:
+            matrix, every = self._before._matrix(choice)
+            matrix = matrix.copy()
+        seen = matrix.reshape(sizes + sizes)
+        for apart, alike in self._alike.items():
+            if all(kind is None or apart[place] for place, kind in enumerate(choice)):
+                precisions, alongs = self._along_classes(*alike, choice)
+                _increase(seen, [apart[place] for place in free], precisions, alongs)
+                every |= all(apart[place] for place in free)
+        if not self._passing:  # more will be supposed beside it
+            self._matrices[choice] = matrix, every
+        return matrix, every
+
+    @cached_property
+    def _matrices(self) -> dict[Choice, tuple[Floats, bool]]:
+        return {}
 
     @cached_property
     def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats]]]:
         """What was measured, by what it tells apart: the precisions, and what each asks along the classes.
 
-        Of shapes (products,), and (products, classes) for each attribute.
+        Of shapes (products,), and (products, classes) for each attribute; of more than before what is more.
         """
+        before = {} if self._before is None else self._before._told.precisions
         found: dict[tuple[bool, ...], list[tuple[Sides, float]]] = {}
-        for sides, precision in self._told.precisions.items():
+        for sides, whole in self._told.precisions.items():
+            precision = whole - before.get(sides, 0.0)
+            if precision <= ROUNDING * whole:
+                continue
             found.setdefault(tuple(side.apart for side in sides), []).append((sides, precision))
         return {
             apart: (
@@ -238,7 +290,7 @@ class ByClasses:
         for choice, block in self._blocks.items():
             free, bound, own = self._free(choice)
             inside = vector[self._functions(choice, range(len(choice)))].transpose(free + bound)
-            values = block.coefficients @ inside.reshape(block.coefficients.shape[1], -1)
+            values = block.coefficients @ inside.reshape(math.prod(inside.shape[: len(free)]), -1)
             values = values.reshape([self._bases[place].count for place in own] + list(inside.shape[len(free) :]))
             found[self._functions(choice, self._keys)] = values.transpose(np.argsort(own + bound))
         for at, place in enumerate(self._keys):
@@ -312,10 +364,10 @@ class ByClasses:
             _, bound, own = self._free(choice)
             inside = rows[(slice(None), *self._functions(choice, self._keys))]
             inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
-            inside = inside.reshape(rows.shape[0], math.prod(inside.shape[1 : 1 + len(bound)]), len(block.asked))
+            inside = inside.reshape(rows.shape[0], math.prod(inside.shape[1 : 1 + len(bound)]), block.count)
             wide = (inside @ block.covariance).reshape(rows.shape[0], -1)
             covariance += wide @ inside.reshape(rows.shape[0], -1).T
-            if not block.determined.all():
+            if isinstance(block, _Block) and not block.determined.all():
                 square = np.asarray(np.linalg.qr(block.residuals.T, mode="r")).T  # as much is left, in fewer numbers
                 left.append((inside @ square).reshape(rows.shape[0], -1))
         return (covariance + covariance.T) / 2, np.concatenate(left, axis=1)
@@ -352,7 +404,7 @@ class ByClasses:
             inside = asked[(slice(None), *self._functions(choice, self._keys))]
             inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
             many = inside.shape[1 : 1 + len(bound)]
-            inside = inside.reshape(len(asked), math.prod(many), len(block.coefficients)) @ block.coefficients
+            inside = block.mixed(inside.reshape(len(asked) * math.prod(many), block.count))
             inside = inside.reshape([len(asked), *many, *(self._bases[place].count for place in free)])
             order = np.argsort(bound + free) + 1
             found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
@@ -476,7 +528,13 @@ def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known
 
 
 def by_classes(
-    part: ProductTerm, names: Sequence[str], domain: Domain, known: Iterable[Repeats], *, whole: bool = False
+    part: ProductTerm,
+    names: Sequence[str],
+    domain: Domain,
+    known: Iterable[Repeats],
+    *,
+    whole: bool = False,
+    before: ByClasses | None = None,
 ) -> ByClasses | None:
     """Return how a question follows from what was measured, as far as that is products.
 
@@ -492,6 +550,8 @@ def by_classes(
         What was measured, the most important first: of what has no room, what comes later is left out.
     whole
         Whether to return None rather than leave out anything.
+    before
+        As for `ByClasses`.
 
     Returns
     -------
@@ -509,4 +569,4 @@ def by_classes(
         found.put(each)
         if whole and not found.every:
             return None
-    return ByClasses(part, found) if found.parts else None
+    return ByClasses(part, found, before) if found.parts else None

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.planner import over_rows
+from dpnotebook.planner.block_queries import same_queries
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
@@ -152,6 +153,7 @@ class History:
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
         self._rows: dict[tuple[Summand, tuple[str, ...]], tuple[MeasuredRows, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
+        self._latest_classes: tuple[Any, Domain, ProductTerm, ByClasses | None] | None = None
         self.latest_answers: tuple[object, float, Any] | None = None  # what was told, at which confidence, the answers
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
         self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
@@ -365,7 +367,7 @@ class History:
             plain = set(names) <= set(self.domain.names)
             if plain and cells <= MOST_ATOMS and self._soon(summand, beside, cells):
                 known = self._by_importance(part, summand, beside)
-                found = by_classes(part, names, self.with_ends, known, whole=True)
+                found = self._in_classes(part, summand, names, beside, known, whole=True)
                 if found is not None and found.classes * FAR_FEWER <= cells:
                     return found
             if self._with(summand, names, beside) is not None:
@@ -374,13 +376,36 @@ class History:
             return None  # in few atoms
         known = self._by_importance(part, summand, beside)
         wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
-        if wider != asked and (found := by_classes(part, wider, self.with_ends, known)) is not None:
+        if wider != asked and (found := self._in_classes(part, summand, wider, beside, known)) is not None:
             return found
         if cells <= FEW_CELLS:
             return None
         few = cells <= MOST_ATOMS
-        found = by_classes(part, asked, self.with_ends, known, whole=few)
+        found = self._in_classes(part, summand, asked, beside, known, whole=few)
         return None if found is None or (few and found.classes * FEWER > cells) else found
+
+    def _in_classes(
+        self,
+        part: ProductTerm,
+        summand: Summand,
+        names: tuple[str, ...],
+        beside: Telling,
+        known: Iterable[Repeats],
+        *,
+        whole: bool = False,
+    ) -> ByClasses | None:
+        """Return how a question follows over some attributes, as `by_classes` does; of the latest what was recorded."""
+        domain, before = self.with_ends, None
+        of, latest = (summand, names, self._known(summand).count), self._latest_classes
+        if beside.supposed:
+            if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
+                recorded = self._by_importance(part, summand, Telling(()))
+                latest = self._latest_classes = of, domain, part, by_classes(part, names, domain, recorded)
+            before = latest[3]
+        found = by_classes(part, names, domain, known, whole=whole, before=before)
+        if found is not None and not beside.items:
+            self._latest_classes = of, domain, part, found
+        return found
 
     def by_rows(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> ByRows | None:
         """Return how a question follows from all that was measured, over the numbers of that.

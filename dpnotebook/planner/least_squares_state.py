@@ -17,7 +17,7 @@ from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
-from dpnotebook.planner.solved import LOST, SCREENED, Solved, screened, solve
+from dpnotebook.planner.solved import LOST, SCREENED, Solved, screened, solve_bins
 from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
 AT_ONCE = 256  # queries that are added together: more than an inverse is updated for, see `information`
@@ -174,8 +174,7 @@ class LeastSquaresState:
     def solved(self, queries: Queries) -> Solved:
         """Return how the classes of queries are answered, with certificates; those of the latest queries are kept."""
         if self._latest is None or self._latest[0] is not queries or self._latest[1] != self.information.changes:
-            classes = np.arange(queries.classes)[:, None]
-            found = solve(self.information, (queries.cells[self.atoms.first] == classes).astype(float))
+            found = solve_bins(self.information, queries.cells[self.atoms.first], queries.classes)
             self._latest = queries, self.information.changes, found
         return self._latest[2]
 
@@ -236,7 +235,7 @@ class LeastSquaresState:
 
     def mixed(self, queries: Queries, mixtures: Floats) -> Floats:
         """Return the coefficients of mixtures of the answers to queries, shape (mixtures, queries)."""
-        rows = Queries(mixtures @ queries.columns, queries.cells, False).rows(self.atoms)
+        rows = Queries(queries.mixed(mixtures), queries.cells, False).rows(self.atoms)
         return np.asarray(rows @ self.information.inverse)
 
     def _prepared(

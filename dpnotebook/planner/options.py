@@ -499,8 +499,7 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
         return None
     # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise. Of many
     # sources together the law is worked out for a few answers only, of one release for a whole table.
-    others = (marginal_measurement.closed_of(problem.question, problem.history),)
-    for each in (asked, *others) if marginal_measurement.tells_together(asked) else (asked,):
+    for each in (asked, problem.in_closed_form()) if marginal_measurement.tells_together(asked) else (asked,):
         if each is None or not marginal_measurement.is_known(each, target * NEARLY):
             continue
         width = exact_half_width(problem.history, each, accuracy.confidence)

@@ -16,6 +16,7 @@ from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
 from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History, StrategyPrice
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.ledger_view import LedgerView
@@ -138,6 +139,8 @@ class PlanningProblem:
         Prices of strategies that are worked out meanwhile, to be recorded with the plan.
     forms
         The measure over atoms, once it was looked for: the same at any accuracy.
+    closed
+        The measure in closed form, once that was looked for.
     tried
         What was supposed to be measured lately, whether atoms were preferred, and the question beside it.
     looked_at
@@ -156,6 +159,7 @@ class PlanningProblem:
     purchases: Purchases = "auto"
     worked_out: dict[str, StrategyPrice] = field(default_factory=dict)
     forms: list[marginal_measurement.LinearTarget | None] = field(default_factory=list)
+    closed: list[InClosedForm | None] = field(default_factory=list)
     tried: list[Tried] = field(default_factory=list)
     looked_at: list[LookedAt] = field(default_factory=list)
 
@@ -221,6 +225,12 @@ class PlanningProblem:
         """Return whether what is asked beside some measurements has no closed form over everything."""
         measure = self.question.measures[0]
         return measure.kind != "sum" and not self.history.closed_form(measure.summand, also).whole
+
+    def in_closed_form(self) -> InClosedForm | None:
+        """Return the question with what is known about it in closed form; None where nothing is."""
+        if not self.closed:
+            self.closed.append(marginal_measurement.closed_of(self.question, self.history))
+        return self.closed[0]
 
     def variances_after(self, items: Sequence[Planned]) -> Floats | None:
         """Return the variance of each answer if some measurements had been made; None where it has no such form."""

@@ -175,7 +175,17 @@ def solve(information: Information, queries: Floats) -> Solved:
 
     Source: Gauss-Markov theorem.
     """
-    z, told = refined(information, queries, queries @ information.inverse)
+    return _solved(information, queries, queries @ information.inverse)
+
+
+def solve_bins(information: Information, bins: Indices, count: int) -> Solved:
+    """Return how disjoint bins of atoms are answered, as `solve` does; parameters as for `screened`."""
+    coefficients = np.array(_summed(information.inverse, bins, count))  # the inverse may be updated in its place
+    return _solved(information, (bins == np.arange(count)[:, None]).astype(float), coefficients)
+
+
+def _solved(information: Information, queries: Floats, coefficients: Floats) -> Solved:
+    z, told = refined(information, queries, coefficients)
     return Solved(z, told @ z.T, queries - told, information.updated)
 
 
@@ -245,12 +255,12 @@ def _summed(values: Floats, bins: Indices, count: int) -> Floats:
     from scipy.sparse import csr_array
 
     inside = np.flatnonzero(bins >= 0)
-    if inside.size == count:  # mostly each bin is one atom, and nothing is added up
+    if inside.size == count > 0:  # mostly each bin is one atom, and nothing is added up
         order = np.argsort(bins[inside])
         if (bins[inside[order]] == np.arange(count)).all():
             order = inside[order]
-            if order.size == len(values) and (order == np.arange(order.size)).all():  # all of them: nothing is copied
-                same = values.view()
+            if (order == np.arange(order[0], order[0] + count)).all():  # rows that follow each other: nothing is copied
+                same = values[order[0] : order[0] + count]
                 same.flags.writeable = False
                 return same
             return np.take(values, order, axis=0)

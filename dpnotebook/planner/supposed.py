@@ -30,6 +30,11 @@ class Telling:
         self.items = items
 
     @cached_property
+    def supposed(self) -> bool:
+        """Whether they have not been made: then their numbers say nothing yet."""
+        return any(not number for number, _ in (item.key for item in self.items))
+
+    @cached_property
     def attributes(self) -> frozenset[str]:
         """What any of them tells something about."""
         return frozenset(self.by_attribute)

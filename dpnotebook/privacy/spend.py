@@ -278,11 +278,15 @@ class Spend:
         few = math.prod(self.sizes[name] for name in used) <= self.limit
         if self.adds is not None or not few or self._too_dear(cost):
             return None
-        if not self._has_room(cost) and not (self.merge and self._classes(cost)[2]):
-            return None
         others = _others(self.axes, used)
         dearest = self._of_cells(("dearest", others), lambda cells: cells.max(axis=others))
         along, told = dearest, [name for name in self.axes if name in used]
+        if not self._has_room(cost):
+            if not self.merge:
+                return None
+            now, finer, alike = self._classes(cost)
+            if not alike:
+                return self._rise_of(cost, dearest, now, finer)
         axes = [name for name in self.sizes if name in used]
         classes: dict[str, tuple[Integers, Integers]] = {}
         if math.prod(self.sizes[name] for name in used) > _FEW:
@@ -296,6 +300,32 @@ class Spend:
         along = along.reshape([lengths[name] if name in told else 1 for name in axes])
         labels = {name: label for name, (label, _) in classes.items()}
         return int((along + self._costs(cost, axes, labels)).max()) - int(dearest.max())
+
+    def _rise_of(
+        self,
+        cost: CellCost,
+        along: Integers,
+        now: Mapping[str, Integers],
+        classes: Mapping[str, tuple[Integers, Integers]],
+    ) -> int:
+        """Return by how much the dearest cell rises where levels are put together, as `_added` does.
+
+        Parameters
+        ----------
+        cost
+            What is charged.
+        along
+            The dearest cells along the axes that it has a part in.
+        now, classes
+            As `_classes` has them: levels that it has no part in are put together only where cells are alike.
+        """
+        most, told = int(along.max()), [name for name in self.axes if name in cost.attributes]
+        for axis, name in enumerate(told):
+            along = along.take(now[name][classes[name][1]], axis=axis)
+        used = {name: one for name, one in classes.items() if name in cost.attributes and one[1].size > 1}
+        labels = {name: label for name, (label, _) in used.items()}
+        along = along.reshape([used[name][1].size if name in told else 1 for name in used])
+        return int((along + self._costs(cost, tuple(used), labels)).max()) - most
 
     def _alike_among(
         self, dearest: Integers, others: tuple[int, ...], told: Sequence[str], name: str, cost: CellCost

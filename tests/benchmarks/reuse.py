@@ -1,12 +1,16 @@
-"""What reuse saves: python tests/benchmarks/reuse.py [all | static [NAME...]]. Total epsilon of sequences, by planner.
+"""What reuse saves: python tests/benchmarks/reuse.py [all | static [NAME...] | purchases].
 
-Ours is asked through a real session; one by one and Pioneer are worked out without data (Pioneer's numbers in brackets
-are of plans that use 4 groups always). "all" adds what takes minutes: 2,000 and 10,000 ranges.
+Total epsilon of sequences, by planner. Ours is asked through a real session; one by one and Pioneer are worked out
+without data (Pioneer's numbers in brackets are of plans that use 4 groups always). "all" adds what takes minutes: 2,000
+and 10,000 ranges.
 
 "static" asks ranges beside the best static hierarchy in hindsight instead: the tree of counts that one would have
 measured at once, had one known every range and its variance. It is the best of several branchings, of epsilons that
 grow or fall from level to level, and of trees without some of their uppermost levels, with least squares over all
 counts. It takes minutes.
+
+"purchases" drills down in sessions that buy by themselves and in sessions that never do: total with over without, after
+40 questions, after 150, and after whichever makes it largest.
 """
 
 import importlib.util
@@ -17,6 +21,7 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,6 +33,8 @@ from dpnotebook.planner.pioneer.simulate import answered, running_epsilon
 from dpnotebook.session.query import Query
 
 SEEDS = 3
+DRILLED = {40: 1.0, 150: 0.8}  # questions, and how many times the total without purchases that with them may be
+BOUND = 1.5  # the same at any question
 CELLS = 10_000
 MOST = {100: 0.050, 500: 0.055, 2_000: 0.060}  # allowed for us on the default workload
 WIDE = {"width": (320, 250), "start_std": 200}
@@ -64,11 +71,11 @@ def ask(
     queries: Iterable[Callable[[pd.DataFrame], Query]],
     *,
     budget: float = 1_000.0,
-    planner: str = "optimal",
+    **how: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the session's total after each question, up to its budget, and the seconds that each plan took."""
     totals, seconds = [], []
-    with closing(dpn.Session(dpn.Budget(epsilon=budget), ":memory:", planner=planner)) as session:
+    with closing(dpn.Session(dpn.Budget(epsilon=budget), ":memory:", **how)) as session:
         session.protect(frame, "table", domain=domain)
         for build in queries:
             query = build(frame)
@@ -181,6 +188,25 @@ def print_static(names: Iterable[str]) -> None:
         row(words, f"{least:.3g} ({branching})", f"{ours:.3g}", f"{ours / least:.2f}", f"{most:g}: {met}")
 
 
+def print_purchases(seeds: Iterable[int] = range(20, 26)) -> None:
+    """Print totals of drill-downs with purchases over those without."""
+    found = []
+    for seed in seeds:
+        asked = sequences.drill_down(np.random.default_rng(seed), max(DRILLED))
+        bought, never = (ask_drill_down(asked, purchases=purchases)[0] for purchases in ("auto", "never"))
+        found.append(bought / never)
+        row(f"drill-down {seed}, with purchases over without", *(f"{number([value])}" for value in _looked(found[-1])))
+    mean, most = np.mean([_looked(one) for one in found], axis=0), max(one.max() for one in found)
+    limits = [*DRILLED.values(), BOUND]
+    for words, value, limit in zip((*map(str, DRILLED), "any"), [*mean[:-1], most], limits, strict=True):
+        met = "yes" if value <= limit else "NO"
+        row(f"after {words} questions, mean (any: the largest)", f"{value:.3g}", f"{limit:g}: {met}")
+
+
+def _looked(shares: np.ndarray) -> list[float]:
+    return [*(float(shares[count - 1]) for count in DRILLED), float(shares.max())]
+
+
 def row(words: str, *values: object) -> None:
     """Print one line."""
     print(f"{words:52}" + "".join(f"{value:>16}" for value in values), flush=True)
@@ -221,6 +247,9 @@ def main() -> None:
     """Print the table."""
     if "static" in sys.argv[1:]:
         print_static([name for name in STATIC if name in sys.argv[1:]] or STATIC)
+        return
+    if "purchases" in sys.argv[1:]:
+        print_purchases()
         return
     everything = "all" in sys.argv[1:]
     counts = [100, 500, 2_000] if everything else [100, 500]

@@ -10,6 +10,7 @@ import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner import level_classes
 from dpnotebook.planner.exchangeable import by_classes
+from dpnotebook.planner.factored import Factored
 from dpnotebook.planner.history import History
 from dpnotebook.planner.in_closed_form import MOST_MIXED, in_classes
 from dpnotebook.planner.items import item_of
@@ -118,6 +119,35 @@ def test_answers_are_dense_least_squares(seed, monkeypatch):
         assert ((np.abs(left).max(axis=1, initial=0) < 1e-7) == known).all()
         determined += known.sum()
     assert determined > 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_only_supposed_is_the_same_in_passing_as_with_the_whole_certificate(seed, monkeypatch):
+    monkeypatch.setattr(level_classes, "MOST_CLASSES", 10**4)
+    looked = []
+    in_passing = Factored.in_passing
+    monkeypatch.setattr(Factored, "in_passing", lambda *a, **b: looked.append(in_passing(*a, **b)) or looked[-1])
+    rng = np.random.default_rng(seed)
+    recorded, *_ = a_history(rng, int(rng.integers(2, 14)))
+    known = list(recorded.by_queries.values())
+    shared = 0
+    for part in questions(rng):
+        before, more = by_classes(part, NAMES, DOMAIN, known), RecordedRepeats()
+        for number, one in enumerate((Measurement(part.operator, part.axes, part.where), a_measurement(rng)), 100):
+            planned = Planned(one, Fraction(int(rng.integers(1, 9))), 0, None)
+            more.add(item_of(planned, (number, 0), np.zeros((1, one.operator.shape[0])), LAPLACE))
+        told = [*known, *list(more.by_queries.values())[: int(rng.integers(1, 3))]]
+        whole, quick = by_classes(part, NAMES, DOMAIN, told), by_classes(part, NAMES, DOMAIN, told, before=before)
+        shared += quick._before is not None
+        variances = whole.variances()
+        np.testing.assert_allclose(quick.variances(), variances, rtol=1e-9)
+        rows = np.flatnonzero(np.isfinite(variances))
+        np.testing.assert_allclose(quick.weights(rows), whole.weights(rows), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(quick.answers(quick.numbers)[rows], whole.answers(whole.numbers)[rows], atol=1e-6)
+        both = np.ix_(rows, rows)
+        np.testing.assert_allclose(quick.jointly()[0][both], whole.jointly()[0][both], rtol=1e-7, atol=1e-9)
+    assert sum(one is not None for one in looked) > len(looked) / 4
+    assert shared
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import dpnotebook as dpn
+from dpnotebook.engine.scans import all_exact_answers
 from dpnotebook.errors import LedgerConflict
+from dpnotebook.planner.plan_json import planned_from_json
 
 ROUNDING = 1 + 2e-6  # what planning screens and what is shown is computed in another order
 FARTHEST = {"laplace": 17.0, "gaussian": 7.5}  # standard errors; fewer than one in 10^10 answers lies farther off
 REFUSALS = (dpn.BudgetExceeded, dpn.DomainError, dpn.AccuracyError, dpn.WorkloadError, dpn.PredicateError)
+SQUARES = {"laplace": 5.0, "gaussian": 2.0}  # variance of the square of a draw over its variance
+NARROWEST = 1.95  # standard errors that 95% of a sum of draws of either law lie within, at least: normal ones in 1.96
 SHARP = 4.0  # standard errors in steps of the noise, from which on an interval of 95% holds in hardly more
 DENSE = 10**6  # cells up to which the spend of every cell is exact
 
@@ -32,13 +36,14 @@ class Broken(AssertionError):
 class Tally:
     """How often intervals of 95% held, and the mean square of misses in standard errors.
 
-    `held` and `squares` have one entry a session; `sharp` one a question whose intervals are of the exact law of their
-    noise, and not of a bound that is never narrower.
+    `held` and `squares` have one entry a session; `noise` one a measurement; `sharp` one a question whose intervals are
+    of the exact law of their noise, and not of a bound that is never narrower.
     """
 
     held: list[float] = field(default_factory=list)
     squares: list[float] = field(default_factory=list)
     sharp: list[float] = field(default_factory=list)
+    noise: list[tuple[str, np.ndarray]] = field(default_factory=list)
     at_once: int = 0
     questions: int = 0
     refused: int = 0
@@ -57,6 +62,12 @@ class Tally:
         for found, told in ((self.held, held), (self.squares, squares)):
             if told:
                 found.append(float(np.mean(told)))
+
+    def noise_off(self):
+        """Return how large the square of all noise is over what its scales say, and the standard error of that."""
+        draws = sum(size.size for _, size in self.noise)
+        spread = sum(SQUARES[law] * size.size for law, size in self.noise)
+        return sum(size.sum() for _, size in self.noise) / draws, math.sqrt(spread) / draws
 
     def summary(self):
         """Return in a few lines what was asked, and how often intervals of 95% held."""
@@ -231,8 +242,25 @@ class _Check:
                 raise self.broken(f"{exact.sum()} of {error.size} answers claim no standard error")
             if error.max() > plan.std_error * ROUNDING:
                 raise self.broken(f"a standard error of {error.max()} is shown, {plan.std_error} was planned")
+            narrow = (upper - lower) / 2 < NARROWEST * error
+            if self.asked.kind == "linear" and release.confidence == 0.95 and (narrow & (error > SHARP)).any():
+                raise self.broken(f"{narrow.sum()} of {error.size} intervals are narrower than noise is spread")
             if ((upper - lower) / 2).max() > plan.error * ROUNDING + 1e-9:
                 raise self.broken(f"an error of {((upper - lower) / 2).max()} is shown, {plan.error} was planned")
+
+    def drawn(self, release, tally):
+        """Note the noise of what was just measured, over the size that its scale says: 1 on average, whatever the law.
+
+        What refines an earlier answer has noise in common with it, and is left out; so are statements.
+        """
+        record = self.session.ledger.get(release.number)
+        protected, law = self.session.table("t"), self.session.ledger.accountant.law
+        items = planned_from_json(record.plan, protected.table.domain)
+        exact = all_exact_answers([item.measurement for item in items], protected.table.domain, protected.engine)
+        for item, counted, noisy in zip(items, exact, record.answers, strict=True):
+            if item.refines is None:
+                noise = (noisy - (counted << item.bits)).ravel().astype(float)
+                tally.noise.append((self.world.noise, noise**2 / law.variance(item.scale * 2**item.bits)))
 
     def missed(self, release, plan, held, squares, tally):
         """Count whether intervals hold the truth, and refuse what no noise explains."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import delivered
@@ -379,6 +380,30 @@ class Spend:
             )
 
 
+def ask(world, path, tally):
+    """Ask the questions of a session, and only look at what is measured and shown: many in little time."""
+    session, table = world.open(path)
+    held, squares = [], []
+    with closing(session):
+        for _ in range(world.count):
+            check = delivered._Check(world, session, world.next())
+            answered = check.answered(table)
+            if answered is None:
+                tally.refused += 1
+                continue
+            hold(check, *answered, held, squares, tally)
+    tally.end_session(held, squares)
+
+
+def hold(check, release, plan, held, squares, tally):
+    """Hold a release against its plan, the truth, and the noise that was paid for."""
+    tally.count(plan)
+    check.shown(release, plan)
+    check.missed(release, plan, held, squares, tally)
+    if check.asked.kind != "statement" and plan.measurements:
+        check.drawn(release, tally)
+
+
 def run(world, path, tally):
     """Run one session and check it; add to the tally what is judged over many."""
     session, table = world.open(path)
@@ -401,9 +426,7 @@ def run(world, path, tally):
                 tally.refused += 1
                 continue
             release, plan = answered
-            tally.count(plan)
-            check.shown(release, plan)
-            check.missed(release, plan, held, squares, tally)
+            hold(check, release, plan, held, squares, tally)
             spend.check(session)
             check.again(table, release)
             done.append((asked, release))

@@ -13,6 +13,7 @@ import pytest
 QUICK = 0, 1, 3, 2  # of two, 0 and 3 run by default: a table in one part, and one that grows
 FIRST, ALL = int(os.environ.get("DPNOTEBOOK_FIRST_SESSION", "100")), int(os.environ.get("DPNOTEBOOK_SESSIONS", "40"))
 SURE = 5.0  # standard errors
+ASKED = range(20, 28)  # sessions that only ask, for thousands of draws of noise
 ENOUGH = 20  # sessions from which on their misses are judged
 
 
@@ -29,6 +30,18 @@ def test_a_session(seed, mixed, delivered, tmp_path):
     mixed.run(mixed.Mixed(seed, questions=6), tmp_path / "ledger", tally)
     assert tally.questions + tally.refused == 6
     assert tally.questions
+
+
+def test_noise_is_as_large_as_what_was_paid_for_says(mixed, delivered, tmp_path):
+    """Of all that is measured, whatever is asked: a tenth less is eight standard errors too little."""
+    tally = delivered.Tally()
+    for seed in ASKED:
+        (tmp_path / f"{seed}").mkdir()
+        mixed.ask(mixed.Mixed(seed, questions=12), tmp_path / f"{seed}" / "ledger", tally)
+    size, error = tally.noise_off()
+    assert abs(size - 1) < SURE * error
+    assert SURE * error < 0.15  # a tenth less noise has 0.81 of the variance
+    assert set(tally.actions) >= {"measure", "reuse", "free"}
 
 
 @pytest.mark.slow
@@ -48,6 +61,8 @@ def test_the_truth_is_missed_as_often_as_sessions_said(many, capsys):
     error, of_squares = (each.std(ddof=1) / math.sqrt(each.size) for each in (held, squares))
     assert held.mean() > 0.95 - SURE * error
     assert SURE * error < 0.1  # or nothing would be tested
+    size, spread = many.noise_off()
+    assert abs(size - 1) < SURE * spread
     assert squares.mean() < 1 + SURE * of_squares
     assert set(many.actions) >= {"measure", "reuse", "free"}
     assert many.free
