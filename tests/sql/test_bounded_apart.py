@@ -210,18 +210,18 @@ def alike(patch):
 
 
 def test_an_average_beside_a_median_is_about_as_close_as_by_itself(same_noise, monkeypatch):
-    """It was five times as far off, as rows were drawn for both; medians are no worse."""
-    found = {}
+    """Rows were drawn for both; medians are no worse. No clip moves these values."""
+    found, frame = {}, FRAME.assign(x=np.random.default_rng(8).normal(100, 15, len(FRAME)))
     asked = "SELECT kind, AVG(x) AS mean, MEDIAN(x) AS middle FROM visits GROUP BY kind"
     for name, text, epsilon in (("apart", asked, 0.6), ("alone", asked.replace(", MEDIAN(x) AS middle", ""), 0.4)):
-        with closing(opened()) as session:
+        with closing(opened(frame)) as session:
             found[name] = session.sql(text, epsilon=epsilon).run().frame
     alike(monkeypatch)
-    with closing(opened()) as session:
+    with closing(opened(frame)) as session:
         found["alike"] = session.sql(asked, epsilon=0.6).run().frame
     mean = {name: one["mean_std_error"].median() for name, one in found.items()}
     assert mean["apart"] < 1.3 * mean["alone"]
-    assert mean["apart"] < 0.4 * mean["alike"]
+    assert mean["apart"] < 0.85 * mean["alike"]
     assert found["apart"]["middle_std_error"].median() < 1.3 * found["alike"]["middle_std_error"].median()
 
 
@@ -251,7 +251,7 @@ def test_what_follows_from_both_ways_has_an_interval_that_holds(same_noise):
     assert (answers["skew_lower"] < real).all()
     assert (real < answers["skew_upper"]).all()
     wide = answers["skew_upper"] - answers["skew_lower"]
-    assert (wide > answers["middle_upper"] - answers["middle_lower"]).sum() >= 2
+    assert (wide > answers["mean_upper"] - answers["mean_lower"]).all()
     assert (wide < 2 * (answers["middle_upper"] - answers["middle_lower"])).all()
 
 
