@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dpnotebook.sql.bounded_sums import value_column
@@ -64,9 +65,8 @@ class Parts:
         if self.select.single:
             self.choose("added", listed)
         elif self.select.grouped:
-            of = {column: f"s{i}" for i, column in enumerate(self.select.grouped)}
             del self._parts[self.last]  # of rows, which were not kept
-            kept = ["u", *self.keys, *(f"{of[column]} AS {name}" for name, column in columns.items())]
+            kept = ["u", *self.keys, *(f"{of_kept(self.select, column)} AS {name}" for name, column in columns.items())]
             self.add("added", f"SELECT {', '.join(kept)} FROM {self.select.kept}")
         else:
             by = ", ".join(["u", *self.keys])
@@ -139,6 +139,21 @@ class Parts:
         where = f" WHERE {' AND '.join(known)}" if known else ""
         self.add("taken", f"SELECT {', '.join(chosen)} FROM {select.source} AS r{where}")
         return list(inputs)
+
+
+def of_kept(select: PrivateSelect, column: str) -> str:
+    """Return SQL of what was kept of a unit and group: an aggregate that was, or else a sum over its list of values."""
+    names = {kept: f"s{i}" for i, kept in enumerate(select.grouped)}
+    if column in names:
+        return names[column]
+    added = column.removeprefix("sum(").removesuffix(")")
+    (value,) = set(re.findall(r"\by\d+\b", added))
+    return f"list_sum(list_transform({names[values_of(value)]}, lambda {value}: {added}))"
+
+
+def values_of(column: str) -> str:
+    """Return the aggregate that keeps the values of a unit and group in a list, NULL where it has none."""
+    return f"list({column}) FILTER (WHERE {column} IS NOT NULL)"
 
 
 def inputs_sql(select: PrivateSelect) -> str:

@@ -17,7 +17,7 @@ from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, magnitude_edges
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite import steps
-from dpnotebook.sql.rewrite.contribution_bounding import Parts
+from dpnotebook.sql.rewrite.contribution_bounding import Parts, of_kept, values_of
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -144,6 +144,17 @@ def shared_sql(parts: Parts, values: Sequence[str], bin_of: Callable[[str], str]
         f"FROM {every} JOIN ({unit}) AS sized ON u = size_u",
     )
     return counted(parts, len(values), ["share"], hold=False)
+
+
+def shared_lists_sql(parts: Parts, value: str, bin_of: Callable[[str], str]) -> str:
+    """Return `shared_sql` of the values that are kept in lists of each unit and group; see `PrivateSelect.grouped`."""
+    select = parts.select
+    rows, values = of_kept(select, f"count({value})"), of_kept(select, values_of(value))
+    parts.add("sizes", f"SELECT u AS size_u, sum({rows}) AS n0 FROM {select.kept} GROUP BY u")
+    parts.add("lists", f"SELECT {values} AS listed, {_share('n0')} AS share0 FROM {select.kept} JOIN {parts.last} ON u = size_u WHERE {rows} > 0")
+    parts.add("each", f"SELECT unnest(listed) AS {value}, share0 FROM {parts.last}")
+    parts.add("shared", f"SELECT {bin_of(value)} AS bv0, share0 FROM {parts.last}")
+    return counted(parts, 1, ["share"], hold=False)
 
 
 def _share(rows: str) -> str:

@@ -21,8 +21,8 @@ from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
 from dpnotebook.sql.rewrite import steps
-from dpnotebook.sql.rewrite.contribution_bounding import Parts
-from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_sql, units_by_bin
+from dpnotebook.sql.rewrite.contribution_bounding import Parts, values_of
+from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_lists_sql, shared_sql, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -51,26 +51,28 @@ class ExactNorms:
 
 
 def grouped(select: PrivateSelect) -> tuple[str, tuple[str, ...]] | None:
-    """Return a query of all that counts need of each unit and group, and what it has; None where others are asked too.
+    """Return a query of all that is needed of each unit and group, and what it has; None where that is not enough.
 
-    Norms of these, how many units groups have, and the answers are all read off it. What sums and means add up depends
-    on bounds that are found in between.
+    Histograms of values, norms, how many units groups have, and the answers are all read off it. Bounds of values are
+    found in between: these are kept in lists, which are added up faster than rows are grouped anew.
 
     Parameters
     ----------
     select
         The private aggregation.
     """
-    counts = all(aggregate.kind in ("count", "units") for aggregate in select.aggregates)
-    if not counts or select.contribution.kind != "l2" or select.single or select.selection == "public":
+    paired = any(aggregate.other is not None for aggregate in select.aggregates)
+    if select.contribution.kind != "l2" or select.single or select.selection == "public" or paired:
         return None
-    inputs = sorted({one.input for one in select.aggregates if one.kind == "count" and one.input is not None})
+    inputs = {(a.input, function_of(a.kind).of == "values") for a in select.aggregates if a.input is not None}
+    numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
     parts, rows = Parts(replace(select, kept="", grouped=()), ""), Columns(select.single)
-    parts.take([], inputs)
-    for column in (None, *(f"p{i}" for i in inputs)):
+    columns = parts.take(numbers, present)
+    for column in (None, *columns):
         rows.rows(column)
-    parts.group(rows.listed)
-    return parts.as_it_is(), tuple(rows.listed.values())
+    listed = rows.listed | {f"s{len(rows.listed) + at}": values_of(f"y{i}") for at, i in enumerate(numbers)}
+    parts.group(listed)
+    return parts.as_it_is(), tuple(listed.values())
 
 
 def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[ExactNorms]:
@@ -166,10 +168,13 @@ def values(select: PrivateSelect, column: int, bins: int, between: tuple[float, 
     run
         Executes a query.
     """
-    parts = Parts(select, "")
-    columns = parts.take([column], [])
-    parts.keep_listed(columns)
-    return shared_by_bin(select, run(shared_sql(parts, [f"y{column}"], _bin_of(bins, between))), 1, bins)[0]
+    parts, value, bin_of = Parts(select, ""), f"y{column}", _bin_of(bins, between)
+    if select.grouped:
+        query = shared_lists_sql(parts, value, bin_of)
+    else:
+        parts.keep_listed(parts.take([column], []))
+        query = shared_sql(parts, [value], bin_of)
+    return shared_by_bin(select, run(query), 1, bins)[0]
 
 
 def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str]:
