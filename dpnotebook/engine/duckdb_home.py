@@ -46,6 +46,7 @@ class DuckDBHome:
         self._shown: dict[str, tuple[Held, int, bool]] = {}  # by folded name: what the view shows, and how
         self._frames: dict[Held, tuple[Registered, list[tuple[str, str, str]]]] = {}  # copies, which stay as they are
         self._parts: dict[Held, tuple[Held, ...]] = {}
+        self._kept: list[str] = []
         sources = [source for table in tables for source in table.source.parts or (table.source,)]
         self._files = _databases(sources)
         files = [path for source in sources for path in source.files]
@@ -83,13 +84,17 @@ class DuckDBHome:
 
     def keep(self, query: str) -> str | None:
         """Keep the rows of a query in a temporary table; None where there is no room, or a table has its name."""
+        name = KEPT if KEPT not in self._kept else f"{KEPT}_{len(self._kept)}"  # a query may read what was kept before
         try:
-            return self._executor.keep(KEPT, query)
+            self._executor.keep(name, query)
         except EngineError:
             return None
+        self._kept.append(name)
+        return name
 
     def drop(self, kept: str) -> None:
         """Drop a temporary table; a connection that is closed has none."""
+        self._kept.remove(kept)
         with contextlib.suppress(EngineError):
             self._executor.columns(f"DROP TABLE IF EXISTS {kept}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -38,6 +38,7 @@ from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
+from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
@@ -45,7 +46,7 @@ from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals
 from dpnotebook.sql.rewrite.profiles import grouped
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
@@ -213,7 +214,7 @@ def measure_statement(
         with rows as name:
             read = replace(select, kept=name or "", grouped=columns if name else ())
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
-            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts)
+            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep)
         if counted is not None:
             about[ROWS] = counted
         if "clipping" in charge.plan:
@@ -244,6 +245,7 @@ def _measured(
     clips: Mapping[int, Bounds | None],
     values: Mapping[int, Bounds | None],
     cuts: Mapping[int, Taken],
+    keep: Keep | None = None,
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
 
@@ -255,49 +257,73 @@ def _measured(
     if select.rows_if_hidden:
         counting, rows_found = measured_rows(select, share, accountant, run, draw)
         select = select.with_rows(counting.most)
-    unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
-    counted: Integers | None = None
-    profile: dict[str, Any] = {}
-    beside: dict[str, Any] = {}
-    cut = {i: taken for i, taken in cuts.items() if i in clips}
-    if not unbounded:
-        bounds = dict(clips)
-    elif select.contribution.kind == "l2":
-        known = measuring(select, share, accountant, delta, clips)
-        groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
-        told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-        norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
-        chosen = clips_of(select, norms, share, accountant, layered=how.layered)
-        bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
-        beside = _told_of_clips(chosen)
-        cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
-    else:
-        ranges: Mapping[int, Clip] = {}
-        if any(has_range(select, i) for i in unbounded):
+    foreseen = measuring(select, share, accountant, delta, clips).components
+    with _drawn_once(select, foreseen, secret, keep) as select:
+        unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
+        counted: Integers | None = None
+        profile: dict[str, Any] = {}
+        beside: dict[str, Any] = {}
+        cut = {i: taken for i, taken in cuts.items() if i in clips}
+        if not unbounded:
+            bounds = dict(clips)
+        elif select.contribution.kind == "l2":
             known = measuring(select, share, accountant, delta, clips)
-            groups, _, counted = _groups(select, known, run, secret, draw, how.hide)
-            ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw)
-        rest = [i for i in unbounded if i not in ranges]
-        found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
-        bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}
-        bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest, parts_of_unit(select))
-        cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
-    planned = measuring(select, share, accountant, delta, bounds)
-    # Its block may have another number now: what is measured before it depends on what was found.
-    before = {} if counted is None or planned.counted is None else {planned.counted: counted}
-    exact = totals(select, planned.components, run, secret)
-    drawn = noisy(planned, exact, draw, before)
-    shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
-    keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
-    planned = with_combinations(planned, drawn[shown], how.noisy)
-    about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
-    if profile or rows_found:
-        about |= {"profile": profile | rows_found, "lost": {}} | beside
-    if counting is not None:
-        about[ROWS] = counting.to_json()
-    if cut:
-        about |= taken_to_json("cut", cut)
-    return drawn[shown], about
+            groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
+            told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
+            norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
+            chosen = clips_of(select, norms, share, accountant, layered=how.layered)
+            bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
+            beside = _told_of_clips(chosen)
+            cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
+        else:
+            ranges: Mapping[int, Clip] = {}
+            if any(has_range(select, i) for i in unbounded):
+                known = measuring(select, share, accountant, delta, clips)
+                groups, _, counted = _groups(select, known, run, secret, draw, how.hide)
+                ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw)
+            rest = [i for i in unbounded if i not in ranges]
+            found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
+            bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}
+            bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest, parts_of_unit(select))
+            cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
+        planned = measuring(select, share, accountant, delta, bounds)
+        # Its block may have another number now: what is measured before it depends on what was found.
+        before = {} if counted is None or planned.counted is None else {planned.counted: counted}
+        exact = totals(select, planned.components, run, secret)
+        drawn = noisy(planned, exact, draw, before)
+        shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
+        keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+        planned = with_combinations(planned, drawn[shown], how.noisy)
+        about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+        if profile or rows_found:
+            about |= {"profile": profile | rows_found, "lost": {}} | beside
+        if counting is not None:
+            about[ROWS] = counting.to_json()
+        if cut:
+            about |= taken_to_json("cut", cut)
+        return drawn[shown], about
+
+
+@contextmanager
+def _drawn_once(
+    select: PrivateSelect, components: Sequence[Component], secret: str, keep: Keep | None
+) -> Iterator[PrivateSelect]:
+    """Draw the rows of units once where several queries would; those of the bins of each column are queries of their own.
+
+    Parameters
+    ----------
+    select, components, secret
+        As for `totals`.
+    keep
+        Keeps rows that several queries read.
+    """
+    queries = sum(c.binned for c in components) + (not all(c.binned for c in components))
+    if keep is None or select.contribution.kind != "rows" or select.single or queries < 2:
+        yield select
+        return
+    query, inputs = sample_sql(select, components, secret)
+    with keep(query, (*select.tables, *select.public)) as name:
+        yield replace(select, sampled=name, inputs_sampled=inputs) if name else select
 
 
 def _sharpened(

@@ -228,6 +228,9 @@ class PrivateSelect:
     grouped
         What is kept in place of rows, where all queries begin by adding these up by unit and group: SQL of the columns
         `s0`, `s1`, ... that are kept of each unit and group.
+    sampled, inputs_sampled
+        Where the rows are kept that are drawn of each unit, while several queries read them, and the columns of inputs
+        that they have; empty where each of them draws for itself.
     inside
         Whether it stands inside a query over its release: earlier versions measured all of those by themselves.
     drawn
@@ -260,6 +263,8 @@ class PrivateSelect:
     rows_if_hidden: int = 0
     kept: str = field(default="", compare=False, repr=False)
     grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    sampled: str = field(default="", compare=False, repr=False)
+    inputs_sampled: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def source(self) -> str:

@@ -27,7 +27,7 @@ from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import PrivateSelect
 
-__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "totals", "totals_sql"]
+__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "sample_sql", "totals", "totals_sql"]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -111,6 +111,20 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
             parts.choose("vectors", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
             _clip(parts, components)
     return parts.finished([f"{whole_sum(name)} AS {name}" for name in names])
+
+
+def sample_sql(select: PrivateSelect, components: Sequence[Component], key: str) -> tuple[str, tuple[str, ...]]:
+    """Return the query of the rows that are drawn of each unit, and the columns of their inputs.
+
+    Parameters
+    ----------
+    select, components, key
+        As for `totals`; each of its queries would draw the same rows.
+    """
+    parts = Parts(select, key)
+    inputs = take(parts, components)
+    draw_rows(parts, inputs, select.contribution.most)
+    return parts.as_it_is(), tuple(inputs)
 
 
 def bins_sql(select: PrivateSelect, components: Sequence[Component], component: Component, key: str) -> str:

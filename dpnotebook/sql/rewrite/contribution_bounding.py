@@ -73,21 +73,36 @@ class Parts:
             self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
         self.keep_listed(list(columns))
 
+    def read_sample(self, columns: Sequence[str]) -> bool:
+        """Take the rows that were drawn before, where they have these columns of the rows that were taken.
+
+        Rows are drawn by their places in the order of their keys and columns: those that come first in it are the same
+        whatever else the order goes by.
+        """
+        select = self.select
+        if not select.sampled or select.inputs_sampled[: len(columns)] != tuple(columns):
+            return False
+        del self._parts[self.last]
+        self.add("kept", f"SELECT {', '.join(['u', *self.keys, *columns])} FROM {select.sampled}")
+        return True
+
     def finished(self, sums: Sequence[str], more: Sequence[str] = (), keys: bool = True) -> str:
         """Return the query that adds up the last part by group, and by columns of its own."""
         by = [*(self.keys if keys else ()), *more]
         grouped = f" GROUP BY {', '.join(by)}" if by else ""
         query = f"SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
-        parts = [
-            f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
-        ]
         columns = [*more, *(sum.rpartition(" AS ")[2] for sum in sums)]
-        return f"WITH {', '.join(parts)} {shown(query, self.select.keys if keys else (), columns)}"
+        return f"{self._written()} {shown(query, self.select.keys if keys else (), columns)}"
 
     def as_it_is(self) -> str:
         """Return the query of the last part."""
-        parts = [f"{name} AS ({query})" for name, query in self._parts.items()]
-        return f"WITH {', '.join(parts)} SELECT * FROM {self.last}"
+        return f"{self._written()} SELECT * FROM {self.last}"
+
+    def _written(self) -> str:
+        parts = [
+            f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
+        ]
+        return f"WITH {', '.join(parts)}"
 
     def keep_listed(self, columns: Sequence[str]) -> None:
         """Where groups are public, drop what is in none of them."""
