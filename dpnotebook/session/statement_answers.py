@@ -252,6 +252,7 @@ def _measured(
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
+    keeping = None if keep is None else partial(keep, tables=(*select.tables, *select.public))
     share = shares(select, units, accountant, clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
@@ -270,7 +271,7 @@ def _measured(
             known = measuring(select, share, accountant, delta, clips)
             groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-            norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
+            norms, profile, share = measured_profile(select, told, share, accountant, groups, even, run, draw, keeping)
             chosen = clips_of(select, norms, share, accountant, layered=how.layered)
             bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
             beside = _told_of_clips(chosen)
@@ -280,7 +281,7 @@ def _measured(
             if any(has_range(select, i) for i in unbounded):
                 known = measuring(select, share, accountant, delta, clips)
                 groups, _, counted = _groups(select, known, run, secret, draw, how.hide)
-                ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw)
+                ranges, profile, share = measured_ranges(select, share, accountant, groups, run, draw, keeping)
             rest = [i for i in unbounded if i not in ranges]
             found = all_magnitudes(select, [select.aggregates[i] for i in rest], run) if rest else {}
             bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}

@@ -16,7 +16,7 @@ from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
 # Of how it was read and runs, which no ledger keeps.
-NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped", "sampled", "inputs_sampled"}
+NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped", "sampled", "inputs_sampled", "shared"}
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 
 

@@ -146,15 +146,28 @@ def shared_sql(parts: Parts, values: Sequence[str], bin_of: Callable[[str], str]
     return counted(parts, len(values), ["share"], hold=False)
 
 
-def shared_lists_sql(parts: Parts, value: str, bin_of: Callable[[str], str]) -> str:
-    """Return `shared_sql` of the values that are kept in lists of each unit and group; see `PrivateSelect.grouped`."""
-    select = parts.select
-    rows, values = of_kept(select, f"count({value})"), of_kept(select, values_of(value))
-    parts.add("sizes", f"SELECT u AS size_u, sum({rows}) AS n0 FROM {select.kept} GROUP BY u")
-    parts.add("lists", f"SELECT {values} AS listed, {_share('n0')} AS share0 FROM {select.kept} JOIN {parts.last} ON u = size_u WHERE {rows} > 0")
-    parts.add("each", f"SELECT unnest(listed) AS {value}, share0 FROM {parts.last}")
-    parts.add("shared", f"SELECT {bin_of(value)} AS bv0, share0 FROM {parts.last}")
-    return counted(parts, 1, ["share"], hold=False)
+def shared_values(select: PrivateSelect, column: int) -> Parts:
+    """Return a query of the values of a column, `y{column}`, and what parts of its unit each of them has, `share0`.
+
+    Where each unit has one row, there is no `share0`.
+    """
+    parts, value = Parts(select, ""), f"y{column}"
+    if select.grouped:
+        rows, values, every = of_kept(select, f"count({value})"), of_kept(select, values_of(value)), select.kept
+    else:
+        parts.keep_listed(parts.take([column], []))
+        rows, values, every = f"CASE WHEN {value} IS NOT NULL THEN 1 END", value, parts.last
+        if select.single:
+            parts.add("present", f"SELECT {value} FROM {every} WHERE {value} IS NOT NULL")
+            return parts
+        parts.hold()
+    parts.add("sizes", f"SELECT u AS size_u, sum({rows}) AS n0 FROM {every} GROUP BY u")
+    shares = f"SELECT size_u, {_share('n0')} AS share0 FROM {parts.last} WHERE n0 > 0"
+    parts.add("shared", f"SELECT {values} AS {value}, share0 FROM {every} JOIN ({shares}) AS sized ON u = size_u")
+    if select.grouped:
+        parts.add("each", f"SELECT unnest({value}) AS {value}, share0 FROM {parts.last}")
+    parts.add("present", f"SELECT {value}, share0 FROM {parts.last} WHERE {value} IS NOT NULL")
+    return parts
 
 
 def _share(rows: str) -> str:

@@ -5,7 +5,8 @@ Every unit is counted once in each of them: with its norm, or shared evenly betw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,11 +23,12 @@ from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, values_of
-from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_lists_sql, shared_sql, units_by_bin
+from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_values, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
+Keep = Callable[[str], AbstractContextManager[str | None]]
 Counts = NDArray[np.int64]
 
 RATIO = 40  # bits of the ratio of two squares
@@ -168,13 +170,34 @@ def values(select: PrivateSelect, column: int, bins: int, between: tuple[float, 
     run
         Executes a query.
     """
-    parts, value, bin_of = Parts(select, ""), f"y{column}", _bin_of(bins, between)
-    if select.grouped:
-        query = shared_lists_sql(parts, value, bin_of)
+    if select.shared:
+        parts = Parts(select, "")
+        parts.last = select.shared
     else:
-        parts.keep_listed(parts.take([column], []))
-        query = shared_sql(parts, [value], bin_of)
+        parts = shared_values(select, column)
+    shares = [] if select.single else ["share0"]
+    binned = f"{_bin_of(bins, between)(f'y{column}')} AS bv0"
+    parts.add("binned", f"SELECT {', '.join([binned, *shares])} FROM {parts.last}")
+    query = counted(parts, 1, ["share"] if shares else (), hold=False)
     return shared_by_bin(select, run(query), 1, bins)[0]
+
+
+@contextmanager
+def kept_values(select: PrivateSelect, column: int, keep: Keep | None) -> Iterator[PrivateSelect]:
+    """Keep what every histogram of the values of a column reads.
+
+    Parameters
+    ----------
+    select, column
+        As for `values`.
+    keep
+        Keeps the rows of a query; None where nothing can be kept.
+    """
+    if keep is None or select.single:
+        yield select
+        return
+    with keep(shared_values(select, column).as_it_is()) as name:
+        yield replace(select, shared=name or "")
 
 
 def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str]:
