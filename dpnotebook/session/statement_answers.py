@@ -38,7 +38,7 @@ from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
-from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
@@ -46,7 +46,7 @@ from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
 from dpnotebook.sql.rewrite.profiles import grouped
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
@@ -233,6 +233,14 @@ class _How(NamedTuple):
     layered: bool
 
 
+class _Counted(NamedTuple):
+    """How many units groups have: what was added up, and what that is, exactly and with noise."""
+
+    units: Component
+    exact: Totals
+    noisy: Integers
+
+
 def _measured(
     select: PrivateSelect,
     units: int,
@@ -261,7 +269,7 @@ def _measured(
     foreseen = measuring(select, share, accountant, delta, clips).components
     with _drawn_once(select, foreseen, secret, keep) as select:
         unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
-        counted: Integers | None = None
+        counted: _Counted | None = None
         profile: dict[str, Any] = {}
         beside: dict[str, Any] = {}
         cut = {i: taken for i, taken in cuts.items() if i in clips}
@@ -289,8 +297,10 @@ def _measured(
             cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
         planned = measuring(select, share, accountant, delta, bounds)
         # Its block may have another number now: what is measured before it depends on what was found.
-        before = {} if counted is None or planned.counted is None else {planned.counted: counted}
-        exact = totals(select, planned.components, run, secret)
+        before = {} if counted is None or planned.counted is None else {planned.counted: counted.noisy}
+        exact = totals_beside(
+            select, planned.components, run, secret, None if counted is None else (counted.units, counted.exact)
+        )
         drawn = noisy(planned, exact, draw, before)
         shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
         keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
@@ -371,8 +381,8 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 def _groups(
     select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[int, float, Integers | None]:
-    """Return how many groups will be shown, and the noisy numbers of units that this follows from.
+) -> tuple[int, float, _Counted | None]:
+    """Return how many groups will be shown, and the numbers of units that this follows from.
 
     Between them stands how many groups of equal size would have as much noise on their means, on average.
     """
@@ -386,7 +396,7 @@ def _groups(
     drawn = noisy(counting, exact, draw)
     sizes = np.maximum(drawn[released(_showing(counting, hide), exact, drawn), 0] / planned.one, 1.0)
     even = float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
-    return max(sizes.size, 1), even, drawn
+    return max(sizes.size, 1), even, _Counted(units, exact, drawn)
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

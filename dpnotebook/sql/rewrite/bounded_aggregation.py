@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import whole_sum
+from dpnotebook.errors import EngineError
 from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, steps
@@ -27,7 +28,7 @@ from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import PrivateSelect
 
-__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "sample_sql", "totals", "totals_sql"]
+__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "sample_sql", "totals", "totals_beside", "totals_sql"]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -77,6 +78,29 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
         columns = run(totals_sql(select, components, key))
         found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(places)])
     return found.totals()
+
+
+def totals_beside(
+    select: PrivateSelect, components: Sequence[Component], run: Run, key: str, known: tuple[Component, Totals] | None
+) -> Totals:
+    """Return `totals` where one component, and with it all groups, was added up before; None where none was.
+
+    Raises
+    ------
+    EngineError
+        If there are other groups than before.
+    """
+    if known is None or known[0] not in components:
+        return totals(select, components, run, key)
+    at, (_, before) = components.index(known[0]), known
+    found = totals(select, [*components[:at], *components[at + 1 :]], run, key)
+    rows = {group: row for row, group in enumerate(before.keys)}
+    if not rows.keys() >= set(found.keys):
+        raise EngineError("the groups of a table changed while it was read")
+    numbers = np.zeros((len(rows), found.numbers.shape[1]), dtype=np.int64)
+    numbers[[rows[group] for group in found.keys]] = found.numbers
+    place = sum(component.width for component in components[:at])
+    return Totals(before.keys, np.insert(numbers, [place], before.numbers, axis=1))
 
 
 def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str) -> str:
@@ -140,7 +164,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
     parts = Parts(select, key)
     inputs = take(parts, components)
     y = f"y{component.input}"
-    bin_of = steps.bin_number(y, component.edges)
+    bin_of = steps.bin_number(y, component.edges, float(component.high))
     if select.contribution.kind == "rows":
         draw_rows(parts, inputs, select.contribution.most)
         parts.choose("spread", [f"{bin_of} AS bin"], f"{y} IS NOT NULL", unit=False)

@@ -74,9 +74,19 @@ def inside(low: Fraction, high: Fraction, step: Fraction, largest: int) -> tuple
     return max(least, -largest), max(min(most, largest), -largest)
 
 
-def bin_number(value: str, edges: tuple[float, ...]) -> str:
-    """Return the number of the bin of a number: bins are closed below, and what is outside is in the end bins."""
-    if (even := _evenly(edges)) is not None:
+def bin_number(value: str, edges: tuple[float, ...], high: float | None = None) -> str:
+    """Return the number of the bin of a number: bins are closed below, and what is outside is in the end bins.
+
+    Parameters
+    ----------
+    value
+        SQL of the number.
+    edges
+        Of the bins.
+    high
+        Up to where these divide what begins at the first one, before they were rounded; None where that is the last.
+    """
+    if (even := _evenly(edges, edges[-1] if high is None else high)) is not None:
         return _even_bin(value, *even, len(edges) - 1)
     return _search(value, [float(edge) for edge in edges[1:-1]], 0)
 
@@ -88,14 +98,12 @@ def equal_bin(value: str, low: float, high: float, bins: int) -> str:
     return within(place, 0, bins - 1)
 
 
-def _evenly(edges: tuple[float, ...]) -> tuple[float, float] | None:
-    """Return the first edge of many bins and how far the last one is from it, where others follow from these exactly."""
-    bins, low, span = len(edges) - 1, float(edges[0]), float(edges[-1]) - float(edges[0])
-    far = max(abs(low), abs(float(edges[-1])))
-    if bins < EVEN or not math.isfinite(span) or span / bins < ULPS * math.ulp(far):
+def _evenly(edges: tuple[float, ...], high: float) -> tuple[float, float] | None:
+    """Return the first edge of many bins and how far they reach from it, where all others follow from these exactly."""
+    bins, low, span = len(edges) - 1, float(edges[0]), float(high) - float(edges[0])
+    if bins < EVEN or not math.isfinite(span) or span / bins < ULPS * math.ulp(max(abs(low), abs(high))):
         return None
-    same = all(low + span * (i / bins) == edge for i, edge in enumerate(edges))
-    return (low, span) if same else None
+    return (low, span) if all(low + span * (i / bins) == edge for i, edge in enumerate(edges)) else None
 
 
 def _even_bin(value: str, low: float, span: float, bins: int) -> str:
