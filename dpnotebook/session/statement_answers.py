@@ -233,7 +233,7 @@ class _How(NamedTuple):
     layered: bool
 
 
-class _Counted(NamedTuple):
+class _UnitsOfGroups(NamedTuple):
     """How many units groups have: what was added up, and what that is, exactly and with noise."""
 
     units: Component
@@ -269,7 +269,7 @@ def _measured(
     foreseen = measuring(select, share, accountant, delta, clips).components
     with _drawn_once(select, foreseen, secret, keep) as select:
         unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
-        counted: _Counted | None = None
+        counted: _UnitsOfGroups | None = None
         profile: dict[str, Any] = {}
         beside: dict[str, Any] = {}
         cut = {i: taken for i, taken in cuts.items() if i in clips}
@@ -319,7 +319,7 @@ def _measured(
 def _drawn_once(
     select: PrivateSelect, components: Sequence[Component], secret: str, keep: Keep | None
 ) -> Iterator[PrivateSelect]:
-    """Draw the rows of units once where several queries would; those of the bins of each column are queries of their own.
+    """Draw the rows of units once where several queries would: bins of a column are a query of their own.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 def _groups(
     select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[int, float, _Counted | None]:
+) -> tuple[int, float, _UnitsOfGroups | None]:
     """Return how many groups will be shown, and the numbers of units that this follows from.
 
     Between them stands how many groups of equal size would have as much noise on their means, on average.
@@ -396,7 +396,7 @@ def _groups(
     drawn = noisy(counting, exact, draw)
     sizes = np.maximum(drawn[released(_showing(counting, hide), exact, drawn), 0] / planned.one, 1.0)
     even = float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
-    return max(sizes.size, 1), even, _Counted(units, exact, drawn)
+    return max(sizes.size, 1), even, _UnitsOfGroups(units, exact, drawn)
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
