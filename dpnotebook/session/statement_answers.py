@@ -260,7 +260,10 @@ def _measured(
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
-    keeping = None if keep is None else partial(keep, tables=(*select.tables, *select.public))
+    def kept(query: str) -> AbstractContextManager[str | None]:
+        return nullcontext() if keep is None else keep(query, (*select.tables, *select.public))
+
+    keeping = None if keep is None else kept
     share = shares(select, units, accountant, clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
