@@ -46,6 +46,7 @@ class DuckDBHome:
         self._shown: dict[str, tuple[Held, int, bool]] = {}  # by folded name: what the view shows, and how
         self._frames: dict[Held, tuple[Registered, list[tuple[str, str, str]]]] = {}  # copies, which stay as they are
         self._parts: dict[Held, tuple[Held, ...]] = {}
+        self._kept: list[str] = []
         sources = [source for table in tables for source in table.source.parts or (table.source,)]
         self._files = _databases(sources)
         files = [path for source in sources for path in source.files]
@@ -83,13 +84,17 @@ class DuckDBHome:
 
     def keep(self, query: str) -> str | None:
         """Keep the rows of a query in a temporary table; None where there is no room, or a table has its name."""
+        name = KEPT if KEPT not in self._kept else f"{KEPT}_{len(self._kept)}"  # a query may read what was kept before
         try:
-            return self._executor.keep(KEPT, query)
+            self._executor.keep(name, query)
         except EngineError:
             return None
+        self._kept.append(name)
+        return name
 
     def drop(self, kept: str) -> None:
         """Drop a temporary table; a connection that is closed has none."""
+        self._kept.remove(kept)
         with contextlib.suppress(EngineError):
             self._executor.columns(f"DROP TABLE IF EXISTS {kept}")
 
@@ -122,6 +127,7 @@ class DuckDBHome:
             held |= columns.types
         table.elements = {name: kind for name, is_of in held.items() if (kind := element_kind(is_of)) is not None}
         table.rounded = frozenset(name for name, kind in held.items() if name != table.unit and is_rounded(kind))
+        table.dates = frozenset(name for name, kind in held.items() if kind == "DATE")
         if columns is not None:
             found = {name: columns.kind(name, held.get(name), name == table.unit) for name in columns.names}
         else:
@@ -149,6 +155,7 @@ class DuckDBHome:
             )
         table.elements = {name: kind for part in parts for name, kind in part.elements.items() if name in kinds}
         table.rounded = frozenset(name for part in parts for name in part.rounded if name in kinds)
+        table.dates = frozenset.intersection(*(part.dates for part in parts)) & kinds.keys()
         return kinds | {PART: "integer"}
 
     def digest_once(self, table: Held) -> str:

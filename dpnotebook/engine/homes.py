@@ -39,6 +39,7 @@ class Held:
     kinds: dict[str, Kind] = field(default_factory=dict, init=False)
     elements: dict[str, Kind] = field(default_factory=dict, init=False)
     rounded: frozenset[str] = field(default=frozenset(), init=False)
+    dates: frozenset[str] = field(default=frozenset(), init=False)
     digest: str = field(default="", init=False)
 
     @property

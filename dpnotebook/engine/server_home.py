@@ -64,6 +64,7 @@ class ServerHome(ABC):
         """Return what each column holds, in order."""
         self._show(table)
         types = self._queries.types(f"SELECT * FROM {identifier(table.name)}")
+        table.dates = frozenset(name for name, kind in types if kind == "DATE")
         return {name: kind_of(kind) for name, kind in types if name != ROW_UNIT}
 
     def fetch(self, table: Held) -> pd.DataFrame:

@@ -103,6 +103,10 @@ class Workspace:
         """Return which columns of a table hold numbers that are not read exactly."""
         return self._described(self._tables[name]).rounded
 
+    def dates(self, name: str) -> frozenset[str]:
+        """Return which columns of a table hold dates, which have no hours."""
+        return self._described(self._tables[name]).dates
+
     def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
         """Make sure that queries over tables can run, before anything is charged; nothing is counted.
 

@@ -121,5 +121,5 @@ def unbounded(table: str, one: str) -> str:
         f"how many rows of one {one} count in {table} has not been said, and this needs it: "
         f"session.protect(..., {shorten(table, 120)}, max_rows=1) says so where everyone has one row, and max_rows=8 "
         "where hardly anybody has more, for example. Plain counts, sums, means and medians find it by themselves, but "
-        "not counts by bins, medians of dates or several quantiles at once"
+        "not counts by times of day, shares below each level or medians of dates"
     )

@@ -21,6 +21,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Question
 from dpnotebook.session.closer_by_itself import LEAST_ROWS
 from dpnotebook.session.condition_sql import condition_sql, name_sql
+from dpnotebook.session.quantile_rows import in_rows, names_beside
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
 from dpnotebook.sql.ownership.reader import ValueBounds
@@ -376,17 +377,42 @@ class StatementVerbs:
         That is so where nobody has said how many rows of a unit count, which statements find, and of sums and means
         where an epsilon buys more so.
         """
-        if any(
-            isinstance(self._table.domain[key], Bins | Times) for key in self._keys
-        ):  # SQL has other groups of these
-            return None
         found = self._table.unit is not None and self._table.max_rows is None
+        left = Times if found else Bins | Times  # of bins the planner answers more from what it knows
+        if any(isinstance(self._table.domain[key], left) for key in self._keys):
+            return None
         averaged = any(function in ("sum", "mean") for _, function in pairs)
         if not (found or (averaged and self._buys_more_as_in_sql(given))):
             return None
         with suppress(DomainError):  # as of parts of a table, which only the planner tells apart
             return self._aggregated(pairs, named, where, given, confidence, fresh)
         return None
+
+    def _quantiles_of_many_rows(
+        self,
+        column: str,
+        quantiles: float | Sequence[float],
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        fresh: bool,
+    ) -> Query | None:
+        """Return `_of_many_rows` of a quantile, or of several, which have a row each and share one measurement."""
+        several = [quantiles] if isinstance(quantiles, float) else list(quantiles)
+        name, beside = self._named("quantile"), names_beside(several, self._keys)
+        pairs = [(column, f"{100 * quantile:.12g}%") for quantile in several]
+        named = [name] if isinstance(quantiles, float) else beside
+        query = self._of_many_rows(pairs, named, where, given, confidence, fresh)
+        if query is None or isinstance(quantiles, float):
+            return query
+        columns, before = dict(zip(beside, several, strict=True)), query.shown
+        unit = self._table.domain[column].unit
+
+        def shown(release: Release) -> Release:
+            release = release if before is None else before(release)
+            return in_rows(release, columns, name, column, unit, self._keys)
+
+        return replace(query, shown=shown)
 
     def _buys_more_as_in_sql(self, given: Mapping[str, float | str | None]) -> bool:
         """Return whether sums and means are mostly much closer as in SQL for what is given.

@@ -89,6 +89,7 @@ class Relations:
             elements=self.workspace.elements(table.name),
             population=table.population,
             rounded=self.workspace.rounded(table.name),
+            dates=self.workspace.dates(table.name),
         )
 
     def register(self, name: str, source: Source) -> None:

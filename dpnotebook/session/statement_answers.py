@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -39,6 +39,7 @@ from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
+from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
@@ -46,7 +47,7 @@ from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
 from dpnotebook.sql.rewrite.profiles import grouped
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
@@ -219,7 +220,7 @@ def measure_statement(
         with rows as name:
             read = replace(select, kept=name or "", grouped=columns if name else ())
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
-            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts)
+            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep)
         if counted is not None:
             about[ROWS] = counted
         if "clipping" in charge.plan:
@@ -240,6 +241,14 @@ class _How(NamedTuple):
     layered: bool
 
 
+class _UnitsOfGroups(NamedTuple):
+    """How many units groups have: what was added up, and what that is, exactly and with noise."""
+
+    units: Component
+    exact: Totals
+    noisy: Integers
+
+
 def _measured(
     select: PrivateSelect,
     units: int,
@@ -252,60 +261,92 @@ def _measured(
     clips: Mapping[int, Bounds | None],
     values: Mapping[int, Bounds | None],
     cuts: Mapping[int, Taken],
+    keep: Keep | None = None,
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
 
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
+    def kept(query: str) -> AbstractContextManager[str | None]:
+        return nullcontext() if keep is None else keep(query, (*select.tables, *select.public))
+
+    keeping = None if keep is None else kept
     share = shares(select, units, accountant, clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
         counting, rows_found = measured_rows(select, share, accountant, run, draw)
         select = select.with_rows(counting.most)
-    unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
-    counted: Integers | None = None
-    profile: dict[str, Any] = {}
-    beside: dict[str, Any] = {}
-    cut = {i: taken for i, taken in cuts.items() if i in clips}
-    bounds = dict(clips)
-    groups, even = 0, math.nan
-    if any(select.clips(i) or has_range(select, i) for i in unbounded):
-        known = measuring(select, share, accountant, delta, clips)
-        groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
-    if any(map(select.clips, unbounded)):
-        told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-        norms, found, share = measured_profile(select, told, share, accountant, groups, even, run, draw)
-        chosen = clips_of(select, norms, share, accountant, layered=how.layered)
-        profile |= found
-        bounds |= {i: clip.bounds for i, clip in chosen.items()}
-        beside = _told_of_clips(chosen)
-        cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
-    if any(has_range(select, i) for i in unbounded):
-        ranges, found, share = measured_ranges(select, share, accountant, groups, run, draw)
-        profile |= found
-        bounds |= {i: clip.bounds for i, clip in ranges.items()}
-        cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
-    rest = [i for i in unbounded if i not in bounds and not select.clips(i)]
-    if rest:
-        sizes = all_magnitudes(select, [select.aggregates[i] for i in rest], run)
-        bounds |= find_bounds(select, share, accountant, sizes.__getitem__, draw, rest, parts_of_unit(select))
-    planned = measuring(select, share, accountant, delta, bounds)
-    # Its block may have another number now: what is measured before it depends on what was found.
-    before = {} if counted is None or planned.counted is None else {planned.counted: counted}
-    exact = totals(select, planned.components, run, secret)
-    drawn = noisy(planned, exact, draw, before)
-    shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
-    keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
-    planned = with_combinations(planned, drawn[shown], how.noisy)
-    about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
-    if profile or rows_found:
-        about |= {"profile": profile | rows_found, "lost": {}} | beside
-    if counting is not None:
-        about[ROWS] = counting.to_json()
-    if cut:
-        about |= taken_to_json("cut", cut)
-    return drawn[shown], about
+    foreseen = measuring(select, share, accountant, delta, clips).components
+    with _drawn_once(select, foreseen, secret, keep) as select:
+        unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
+        counted: _UnitsOfGroups | None = None
+        profile: dict[str, Any] = {}
+        beside: dict[str, Any] = {}
+        cut = {i: taken for i, taken in cuts.items() if i in clips}
+        bounds = dict(clips)
+        groups, even = 0, math.nan
+        if any(select.clips(i) or has_range(select, i) for i in unbounded):
+            known = measuring(select, share, accountant, delta, clips)
+            groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
+        if any(map(select.clips, unbounded)):
+            told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
+            norms, found, share = measured_profile(select, told, share, accountant, groups, even, run, draw, keeping)
+            chosen = clips_of(select, norms, share, accountant, layered=how.layered)
+            profile |= found
+            bounds |= {i: clip.bounds for i, clip in chosen.items()}
+            beside = _told_of_clips(chosen)
+            cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
+        if any(has_range(select, i) for i in unbounded):
+            ranges, found, share = measured_ranges(select, share, accountant, groups, run, draw, keeping)
+            profile |= found
+            bounds |= {i: clip.bounds for i, clip in ranges.items()}
+            cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
+        rest = [i for i in unbounded if i not in bounds and not select.clips(i)]
+        if rest:
+            sizes = all_magnitudes(select, [select.aggregates[i] for i in rest], run)
+            bounds |= find_bounds(select, share, accountant, sizes.__getitem__, draw, rest, parts_of_unit(select))
+        planned = measuring(select, share, accountant, delta, bounds)
+        # Its block may have another number now: what is measured before it depends on what was found.
+        before = {} if counted is None or planned.counted is None else {planned.counted: counted.noisy}
+        exact = totals_beside(
+            select, planned.components, run, secret, None if counted is None else (counted.units, counted.exact)
+        )
+        drawn = noisy(planned, exact, draw, before)
+        shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
+        keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+        planned = with_combinations(planned, drawn[shown], how.noisy)
+        about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+        if profile or rows_found:
+            about |= {"profile": profile | rows_found, "lost": {}} | beside
+        if counting is not None:
+            about[ROWS] = counting.to_json()
+        if cut:
+            about |= taken_to_json("cut", cut)
+        return drawn[shown], about
+
+
+@contextmanager
+def _drawn_once(
+    select: PrivateSelect, components: Sequence[Component], secret: str, keep: Keep | None
+) -> Iterator[PrivateSelect]:
+    """Draw the rows of units once where several queries would: bins of a column are a query of their own.
+
+    Parameters
+    ----------
+    select, components, secret
+        As for `totals`.
+    keep
+        Keeps rows that several queries read.
+    """
+    drawn = [c for c in components if c.contribution is None]
+    queries = sum(c.binned for c in drawn) + (not all(c.binned for c in drawn))
+    if keep is None or select.contribution.kind != "rows" or select.single or queries < 2:
+        yield select
+        return
+    query, inputs = sample_sql(select, drawn, secret)
+    with keep(query, (*select.tables, *select.public)) as name:
+        yield replace(select, sampled=name, inputs_sampled=inputs) if name else select
 
 
 def _sharpened(
@@ -352,8 +393,8 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 def _groups(
     select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[int, float, Integers | None]:
-    """Return how many groups will be shown, and the noisy numbers of units that this follows from.
+) -> tuple[int, float, _UnitsOfGroups | None]:
+    """Return how many groups will be shown, and the numbers of units that this follows from.
 
     Between them stands how many groups of equal size would have as much noise on their means, on average.
     """
@@ -367,7 +408,7 @@ def _groups(
     drawn = noisy(counting, exact, draw)
     sizes = np.maximum(drawn[released(_showing(counting, hide), exact, drawn), 0] / planned.one, 1.0)
     even = float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
-    return max(sizes.size, 1), even, drawn
+    return max(sizes.size, 1), even, _UnitsOfGroups(units, exact, drawn)
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

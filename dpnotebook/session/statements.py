@@ -186,7 +186,8 @@ class Statements:
 
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
-        question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
+        dates = self.relations.known[statement.table].dates
+        question = linear_question(statement, tables, parameters, dates) if contribution != "l2" and bounded else None
         ask = partial(Query, session, accuracy=accuracy, fresh=fresh, route=route)
         planned = None if question is None else ask(question, statement=statement)
         if planned is None and contribution != "l2" and bounded:
@@ -201,7 +202,7 @@ class Statements:
             if contribution is not None or few_rows:
                 assert question is not None
                 # Earlier versions measured these by themselves, which stays free.
-                new = statement.selects[0].inside or question.written is not None
+                new = statement.selects[0].inside or question.written is not None or bool(dates)
                 paid = ask(self._of_parts(statement, tables, parameters)) if new and not _is_free(planned) else planned
                 return paid if _is_free(paid) else planned
 
@@ -248,7 +249,7 @@ class Statements:
                 return None
             check_whole(surface)
             found = analyse(text, self.relations.known, {}, self._wanted(None), None)
-            question = linear_question(found, tables, {})
+            question = linear_question(found, tables, {}, self.relations.known[statement.table].dates)
         except DPError:  # it is said where the statement is measured by itself
             return None
         return None if question is None else ask(question, statement=found)

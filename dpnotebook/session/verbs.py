@@ -375,10 +375,11 @@ class Grouped(StatementVerbs):
             named = f"quantile({number_column(self._table)!r}, {column}, epsilon=0.1)"
             raise DomainError(f"quantile() is of a column, which is named first: {named}")
         ranked, quantiles = self._ranked(column), checked_quantiles(q)
-        if objective is None and isinstance(quantiles, float):
-            pairs, named = [(ranked, f"{100 * quantiles:.12g}%")], [self._named("quantile")]
+        if objective is None:
             given = {"epsilon": epsilon, "error": error, "variance": variance}
-            if (as_in_sql := self._of_many_rows(pairs, named, where, given, confidence, fresh)) is not None:
+            if (
+                as_in_sql := self._quantiles_of_many_rows(ranked, quantiles, where, given, confidence, fresh)
+            ) is not None:
                 return as_in_sql
         return self._query(
             Measure("quantile", ranked, quantile=quantiles),

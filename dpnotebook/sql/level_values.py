@@ -5,6 +5,7 @@ What is worked out is about levels that are public. No row is read.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import itertools
 from collections.abc import Sequence
@@ -48,6 +49,7 @@ PARTS_OF_DAYS = {
 SPANS_OF_DAYS = PARTS_OF_DAYS & {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"}
 
 
+LENGTHS_AND_DATES = (exp.Add, exp.Sub, exp.Paren, exp.Cast, exp.DataType, exp.Literal, exp.Interval, exp.Var)
 KNOWS_NULL = (exp.Coalesce, exp.Is)  # what is missing is asked about
 
 
@@ -211,6 +213,27 @@ def values(node: exp.Expr, columns: Sequence[LevelledColumn]) -> list[Value] | N
 def _worked_out(query: str) -> list[Value] | None:
     with without_files() as connection:
         return _whole([row[0] for row in connection.execute(query).fetchall()])
+
+
+def midnight(node: exp.Expr) -> datetime.date | None:
+    """Return the day at whose beginning a moment is that is written with dates and lengths of time; None of others."""
+    if not isinstance(node, exp.Add | exp.Sub) or node.find(exp.Interval) is None:
+        return None
+    known = all(isinstance(one, LENGTHS_AND_DATES) for one in node.walk())
+    return _midnight(node.sql(DIALECT)) if known else None
+
+
+@functools.lru_cache(maxsize=64)
+def _midnight(written: str) -> datetime.date | None:
+    import duckdb
+
+    try:
+        with without_files() as connection:
+            found = connection.execute(f"SELECT CAST({written} AS TIMESTAMP)").fetchall()[0][0]
+    except duckdb.Error:  # it is said where the statement itself is read
+        return None
+    at_midnight = isinstance(found, datetime.datetime) and found.time() == datetime.time()
+    return found.date() if at_midnight else None
 
 
 def _list(number: int, column: LevelledColumn) -> str:

@@ -579,6 +579,7 @@ def measured_profile(
     even_groups: float,
     run: Run,
     draw: Draw,
+    keep: histograms.Keep | None = None,
 ) -> tuple[dict[int, Norms], dict[str, Any], Shares]:
     """Measure what is not known of the profile of a private aggregation.
 
@@ -599,6 +600,8 @@ def measured_profile(
         Executes a query in DuckDB's SQL.
     draw
         Draws noise of a law and a scale.
+    keep
+        Keeps the rows of a query that several others read; None where nothing can be kept.
 
     Returns
     -------
@@ -623,7 +626,7 @@ def measured_profile(
         values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
             whole = whole_of(select, shares, at)
-            searched[i], spent = measured_values(select, aggregate, accountant, of_values(cost, whole), run, draw)
+            searched[i], spent = measured_values(select, aggregate, accountant, of_values(cost, whole), run, draw, keep)
             spending[i] = spent
             rest[at] = cost - spent - (cost := of_norms(cost))
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
@@ -663,12 +666,13 @@ def measured_ranges(
     groups: int,
     run: Run,
     draw: Draw,
+    keep: histograms.Keep | None = None,
 ) -> tuple[dict[int, Clip], dict[str, Any], Shares]:
     """Measure between which values rows lie, where each of them counts by itself and nothing is known of that.
 
     Parameters
     ----------
-    select, shares, accountant, groups, run, draw
+    select, shares, accountant, groups, run, draw, keep
         As for `measured_profile`.
 
     Returns
@@ -685,7 +689,7 @@ def measured_ranges(
         first[i] = of = found_with(select, at, shares.known)
         if of not in searched:
             costs = of_range(shares.auto[of], whole_of(select, shares, of))
-            searched[of], spending[of] = measured_values(select, aggregate, accountant, costs, run, draw)
+            searched[of], spending[of] = measured_values(select, aggregate, accountant, costs, run, draw, keep)
     shares = with_rest(select, shares, {of: shares.auto[of] - spent for of, spent in spending.items()})
     found: dict[int, Clip] = {}
     told: dict[str, Any] = {}

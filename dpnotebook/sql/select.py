@@ -244,6 +244,11 @@ class PrivateSelect:
     grouped
         What is kept in place of rows, where all queries begin by adding these up by unit and group: SQL of the columns
         `s0`, `s1`, ... that are kept of each unit and group.
+    sampled, inputs_sampled
+        Where the rows are kept that are drawn of each unit, while several queries read them, and the columns of inputs
+        that they have; empty where each of them draws for itself.
+    shared
+        Where the values of one column are kept, with what part of its unit each of them is; empty where they are not.
     inside
         Whether it stands inside a query over its release: earlier versions measured all of those by themselves.
     drawn
@@ -281,6 +286,9 @@ class PrivateSelect:
     apart: Apart | None = None
     kept: str = field(default="", compare=False, repr=False)
     grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    sampled: str = field(default="", compare=False, repr=False)
+    inputs_sampled: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    shared: str = field(default="", compare=False, repr=False)
 
     @property
     def source(self) -> str:

@@ -44,6 +44,8 @@ class Relation:
         Of a private table: the named population of its units; None: one of this table alone.
     rounded
         Columns of numbers that can be closer than floating-point numbers are, which they are read as.
+    dates
+        Columns that hold dates, which have no hours.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Relation:
     elements: Mapping[str, Kind] = field(default_factory=dict)
     population: str | None = None
     rounded: frozenset[str] = frozenset()
+    dates: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ import numpy as np
 from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
-NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped"}  # of how it was read and runs, which no ledger keeps
+# Of how it was read and runs, which no ledger keeps.
+NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped", "sampled", "inputs_sampled", "shared"}
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 
 

@@ -178,7 +178,13 @@ def _hull(one: Bounds, other: Bounds) -> Bounds:
 
 
 def measured_values(
-    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, costs: ValueCosts, run: Run, draw: Draw
+    select: PrivateSelect,
+    aggregate: Aggregate,
+    accountant: Accountant,
+    costs: ValueCosts,
+    run: Run,
+    draw: Draw,
+    keep: histograms.Keep | None = None,
 ) -> tuple[ValueHistogram, int]:
     """Return where values are, and what finding that cost.
 
@@ -192,7 +198,16 @@ def measured_values(
         Of the histograms.
     run, draw
         Executes a query in DuckDB's SQL; draws noise of a law and a scale.
+    keep
+        Keeps the rows of a query that several others read; None where nothing can be kept.
     """
+    with histograms.kept_values(select, aggregate.input or 0, keep) as kept:
+        return _measured(kept, aggregate, accountant, costs, run, draw)
+
+
+def _measured(
+    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, costs: ValueCosts, run: Run, draw: Draw
+) -> tuple[ValueHistogram, int]:
     ratio, parts = accountant.law.tail_ratio, parts_of_unit(select)
     zeros = function_of(aggregate.kind).levelled
 

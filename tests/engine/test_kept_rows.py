@@ -20,18 +20,27 @@ def rows():
     return pd.DataFrame({
         "who": random.integers(0, 900, 4_000), "g": random.choice(["a", "b", None], 4_000),
         "x": np.where(random.random(4_000) < 0.1, np.nan, random.normal(50, 20, 4_000)),
+        "y": random.integers(0, 300, 4_000),
     })  # fmt: skip
 
 
-def asked(name="visits"):
+def asked(name="visits", text=TEXT, delta=1e-5, **options):
     """Return what a first statement answers in a new session, without noise."""
-    with contextlib.closing(exact_session(dpn.Budget(9.0, 1e-5), ":memory:", confirm="never")) as session:
-        session.protect(rows(), name, unit="who", max_rows=12)
-        frame = session.sql(TEXT.replace("visits", name), epsilon=5).run().frame
-        assert "kept" not in session.ledger.get(1).plan["statement"]["selects"][0]
+    with contextlib.closing(exact_session(dpn.Budget(9.0, delta), ":memory:", confirm="never")) as session:
+        session.protect(rows(), name, unit="who", max_rows=12, **options)
+        frame = session.sql(text.replace("visits", name), epsilon=5).run().frame
+        select = session.ledger.get(1).plan["statement"]["selects"][0]
+        assert not {"kept", "grouped", "sampled", "inputs_sampled", "shared"} & set(select)
         with pytest.raises(EngineError):
             session._statements.relations.workspace.run(f"SELECT count(*) AS n FROM {KEPT}", [name])
     return frame
+
+
+@pytest.fixture
+def same_sample(monkeypatch):
+    """Draw the same rows in every session: exact answers of two sessions can be compared then."""
+    monkeypatch.setattr("dpnotebook.session.relations.Relations.sample_secret", lambda self, select: "ab" * 16)
+    monkeypatch.setattr("dpnotebook.privacy.randomness.Randomness.secret", lambda self, *label: "cd" * 16)
 
 
 def test_answers_are_those_of_reading_the_table_each_time(monkeypatch):
@@ -39,9 +48,45 @@ def test_answers_are_those_of_reading_the_table_each_time(monkeypatch):
     kept, keep = [], DuckDBHome.keep
     monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: kept.append(keep(self, query)) or kept[-1])
     first = asked()
-    assert kept == [KEPT]
+    assert kept == [KEPT, f"{KEPT}_1"]  # of units and groups, and values with their parts of a unit
     monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: None)
     pd.testing.assert_frame_equal(asked(), first)
+
+
+STATEMENTS = {
+    "sums": "SELECT g, SUM(x) AS a, COUNT(x) AS n, COUNT(DISTINCT who) AS p FROM visits GROUP BY g",
+    "spreads": "SELECT g, STDDEV(x) AS a, AVG(y) AS b FROM visits GROUP BY g",
+    "medians": "SELECT g, MEDIAN(x) AS a, QUANTILE_CONT(y, 0.9) AS b FROM visits GROUP BY g",
+    "a median beside": "SELECT g, MEDIAN(x) AS a, AVG(x) AS b, COUNT(*) AS n FROM visits GROUP BY g",
+    "pairs": "SELECT g, CORR(x, y) AS a FROM visits GROUP BY g",
+    "none": "SELECT AVG(x) AS a, MEDIAN(x) AS b FROM visits",
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_number_depends_on_what_is_kept(name, delta, monkeypatch, same_sample):
+    """Rows are drawn once, values are shared and listed once: answers and bounds are those of doing so each time."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    domain = {} if delta else {"domain": {"g": ["a", "b"]}}
+    kept, keep = [], DuckDBHome.keep
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: kept.append(keep(self, query)) or kept[-1])
+    first = asked(text=STATEMENTS[name], delta=delta, **domain)
+    assert kept
+    assert None not in kept
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: None)
+    pd.testing.assert_frame_equal(asked(text=STATEMENTS[name], delta=delta, **domain), first, check_exact=True)
+
+
+def test_rows_that_are_drawn_once_are_those_that_each_query_draws(monkeypatch, same_sample):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    drawn, keep = [], DuckDBHome.keep
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: drawn.append("md5" in query) or keep(self, query))
+    text = STATEMENTS["medians"]
+    first = asked(text=text)
+    assert drawn.count(True) == 1
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: None if "md5" in query else keep(self, query))
+    pd.testing.assert_frame_equal(asked(text=text), first, check_exact=True)
 
 
 def test_a_table_that_has_the_name_is_asked_itself(monkeypatch):

@@ -126,6 +126,97 @@ def test_what_hours_or_missing_days_decide_is_asked_of_the_rows(visits, nullable
         assert query.run().frame["n"].tolist() == pytest.approx([wanted])
 
 
+OF_DATES = [
+    "day BETWEEN DATE '2019-01-01' AND DATE '2019-12-31'",
+    "day NOT BETWEEN DATE '2019-01-01' AND '2019-12-31'",
+    "day > DATE '2019-01-01'",
+    "day <= '2019-01-01' OR day > '2020-06-30'",
+    "NOT (day <= DATE '2019-01-01') AND ward = 'a'",
+    "DATE '2020-02-29' >= day",
+    "day = DATE '2019-05-17'",
+    "day <> DATE '2019-05-17'",
+    "day IN (DATE '2019-05-17', DATE '2019-05-18', DATE '2020-02-29')",
+    "day NOT IN ('2019-05-17', '2019-05-18')",
+    "DATE '2020-01-01' - day < 30",
+    "day - DATE '2020-01-01' BETWEEN -30 AND 30",
+    "day > DATE '2020-01-31' + INTERVAL 1 MONTH",
+    "day BETWEEN DATE '2020-01-01' - INTERVAL 90 DAY AND DATE '2020-01-01'",
+    "DATE_DIFF('day', day, DATE '2020-01-01') < 30",
+    "DATE_DIFF('month', DATE '2016-01-31', day) >= 18",
+    "EXTRACT(HOUR FROM day) = 0 AND YEAR(day) = 2019",
+]
+
+
+@pytest.fixture
+def dates(visits, tmp_path):
+    """Return a file whose column `day` is of dates, not of moments."""
+    path = tmp_path / "dates.parquet"
+    duckdb.from_df(visits).project("CAST(day AS DATE) AS day, ward, stay").write_parquet(str(path))
+    return path
+
+
+@pytest.mark.parametrize("condition", OF_DATES)
+def test_dates_without_hours_are_decided_by_their_days(visits, dates, nullable, condition):
+    """As DuckDB decides them, over the rows that are declared."""
+    rows = duckdb.from_df(inside(visits, nullable)).project("CAST(day AS DATE) AS day, ward, stay")
+    wanted = rows.filter(condition).count("*").fetchall()[0][0]
+    with closing(opened(dates, exact_session, nullable)) as session:
+        query = session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", epsilon=100)
+        assert isinstance(query.question, Question)
+        assert query.run().frame["n"].tolist() == pytest.approx([wanted])
+
+
+def test_moments_are_compared_with_the_midnight_of_dates_and_lengths(visits, nullable):
+    condition = "day >= DATE '2020-01-31' + INTERVAL 1 MONTH AND day < DATE '2020-12-31' - INTERVAL '10' DAY"
+    wanted = duckdb.from_df(visits).filter(condition).count("*").fetchall()[0][0]
+    with closing(opened(visits, exact_session, nullable)) as session:
+        query = session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", epsilon=100)
+        assert isinstance(query.question, Question)
+        assert query.run().frame["n"].tolist() == pytest.approx([wanted])
+        for other in ("day < DATE '2020-01-01' + INTERVAL 5 HOUR", "day <= DATE '2020-01-01' + INTERVAL 1 DAY"):
+            query = session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {other}", epsilon=100)
+            assert not isinstance(query.question, Question)
+
+
+def test_months_decide_what_ends_with_one_of_them(dates):
+    with closing(exact_session(dpn.Budget(1e6, 1e-6), confirm="never")) as session:
+        session.protect(dates, "visits", domain={"day": dpn.Dates("2013-03", "2023-11", by="month")})
+        for condition, decided in {
+            "day <= DATE '2019-06-30'": True,
+            "day > DATE '2019-06-30'": True,
+            "day BETWEEN DATE '2019-06-01' AND DATE '2020-02-29'": True,
+            "day <= DATE '2019-06-15'": False,
+            "day = DATE '2019-06-01'": False,
+        }.items():
+            query = session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", epsilon=100)
+            assert isinstance(query.question, Question) == decided
+            declared = "day >= DATE '2013-03-01' AND day < DATE '2023-12-01'" if decided else "TRUE"
+            wanted = duckdb.sql(f"SELECT COUNT(*) FROM '{dates}' WHERE {condition} AND {declared}").fetchall()[0][0]
+            assert query.run().frame["n"].tolist() == pytest.approx([wanted])
+
+
+def test_dates_are_free_after_their_days_and_what_was_paid_before_stays_paid(dates, tmp_path, monkeypatch):
+    text = "SELECT ward, COUNT(*) AS n FROM visits WHERE day <= DATE '2019-05-17' GROUP BY ward"
+    domain = {"day": dpn.Dates(FIRST, LAST), "ward": ["a", "b"]}
+    with closing(dpn.Session(dpn.Budget(8.0), tmp_path / "a.ledger", confirm="never")) as session:
+        session.protect(dates, "visits", domain=domain)
+        with monkeypatch.context() as patch:  # as earlier versions measured it
+            patch.setattr("dpnotebook.engine.workspace.Workspace.dates", lambda self, name: frozenset())
+            session.protect(dates, "visits", domain=domain)
+            before = session.sql(text, epsilon=0.5).run()
+            assert not isinstance(before.question, Question)
+        spent = session.ledger.spent
+        session.protect(dates, "visits", domain=domain)
+        again = session.sql(text, epsilon=0.5).run()
+        assert session.ledger.spent == spent
+        pd.testing.assert_frame_equal(again.frame, before.frame)
+        session.table("visits").crosstab("day", "ward", epsilon=2.0).run()
+        spent = session.ledger.spent
+        for condition in OF_DATES:
+            session.sql(f"SELECT COUNT(*) AS n FROM visits WHERE {condition}", epsilon=0.01).run()
+        assert session.ledger.spent == spent
+
+
 @pytest.mark.parametrize("budget", [dpn.Budget(8.0), dpn.Budget(8.0, 1e-6)], ids=["pure", "gaussian"])
 def test_after_the_days_everything_by_their_spans_is_free(visits, tmp_path, budget):
     """In the kernel that asked, and in one that was started anew; and what is said is what the verbs say."""

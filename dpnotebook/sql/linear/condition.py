@@ -10,6 +10,7 @@ import datetime
 import operator
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
@@ -19,6 +20,7 @@ from dpnotebook.domain import Bins, Dates, Times
 from dpnotebook.errors import PredicateError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
+from dpnotebook.sql.level_values import midnight
 from dpnotebook.sql.linear.scope import LinearScope, NotLinear
 from dpnotebook.sql.linear.worked_out import days_that_hold
 
@@ -39,6 +41,8 @@ CONSTANTS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+ONE = datetime.timedelta(days=1)
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}( 00:00:00(\.0+)?)?")
 NEVER = "a comparison with NULL is never true: write IS NULL or IS NOT NULL"
 
@@ -125,6 +129,8 @@ def value(node: exp.Expr) -> Any:
         written = value(node.this)
         if isinstance(written, str) and DAY.fullmatch(written):
             return datetime.date.fromisoformat(written[:10])
+    if (day := midnight(node)) is not None:
+        return day
     raise NotLinear
 
 
@@ -192,6 +198,8 @@ def _with_order(name: str, scope: LinearScope) -> str:
 
 def _atom(expression: Compare | OneOf, node: exp.Expr, scope: LinearScope) -> Expression:
     """Return the expression if its column's levels can decide it; SQLError at its place if not."""
+    if (days := _of_dates(expression, node, scope)) is not None:
+        return days
     if not _is_of_days(expression, scope):
         raise NotLinear
     try:
@@ -202,6 +210,33 @@ def _atom(expression: Compare | OneOf, node: exp.Expr, scope: LinearScope) -> Ex
             raise NotLinear from None
         raise scope.text.error(str(error), node) from None
     return expression
+
+
+def _of_dates(expression: Compare | OneOf, node: exp.Expr, scope: LinearScope) -> Expression | None:
+    """Return a comparison of dates without hours as one of midnights, which levels decide; None of anything else."""
+    if expression.attribute not in scope.dates or not isinstance(scope.domain[expression.attribute], Dates):
+        return None
+    values = expression.values if isinstance(expression, OneOf) else (expression.value,)
+    days = [datetime.date.fromisoformat(str(one)) for one in values if DATE.fullmatch(str(one))]
+    if len(days) < len(values) or datetime.date.max in days:
+        return None
+    at_least, before = (partial(Compare, expression.attribute, op) for op in (">=", "<"))
+
+    def on(day: datetime.date) -> Expression:
+        return And(_atom(at_least(day), node, scope), _atom(before(day + ONE), node, scope))
+
+    if isinstance(expression, OneOf):
+        return Or(*map(on, days))
+    match expression.op:
+        case "<=":
+            return _atom(before(days[0] + ONE), node, scope)
+        case ">":
+            return _atom(at_least(days[0] + ONE), node, scope)
+        case "==":
+            return on(days[0])
+        case "!=":
+            return Not(on(days[0]))
+    return None
 
 
 def _is_of_days(expression: Compare | OneOf, scope: LinearScope) -> bool:
@@ -235,9 +270,9 @@ def _given(node: exp.Expr, scope: LinearScope) -> Any:
 
 
 def _is_value(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null) or (
-        isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)
-    )
+    if isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null) or midnight(node) is not None:
+        return True
+    return isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)
 
 
 def _number(written: str) -> int | float:

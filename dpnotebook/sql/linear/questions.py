@@ -71,7 +71,10 @@ class LinearAggregate:
 
 
 def linear_question(
-    statement: Statement, tables: Mapping[str, TableSchema], parameters: Mapping[str, Any]
+    statement: Statement,
+    tables: Mapping[str, TableSchema],
+    parameters: Mapping[str, Any],
+    dates: frozenset[str] = frozenset(),
 ) -> Question | None:
     """Return what a statement's private aggregation asks of declared columns; None where it has no such form.
 
@@ -83,6 +86,8 @@ def linear_question(
         What is public about each protected table, by name.
     parameters
         Values of `:name` in it.
+    dates
+        Columns of its table that hold dates, which have no hours.
 
     Raises
     ------
@@ -96,7 +101,7 @@ def linear_question(
     select = statement.selects[0].tree
     try:
         table = tables[statement.table]
-        question = _question(select, table, scope_of(surface.text, table), statement)
+        question = _question(select, table, scope_of(surface.text, table, dates), statement)
     except NotLinear:
         return None
     spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
@@ -167,9 +172,9 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope, statem
     return narrowed(in_groups(question, [key for _, key in worked_out], statement.text) if worked_out else question)
 
 
-def scope_of(text: Text, table: TableSchema) -> LinearScope:
-    """Return what names in a statement about one table mean."""
-    return LinearScope(text, table.domain, lambda node: _column(node, table))
+def scope_of(text: Text, table: TableSchema, dates: frozenset[str] = frozenset()) -> LinearScope:
+    """Return what names in a statement about one table mean; of whose columns some may hold dates without hours."""
+    return LinearScope(text, table.domain, lambda node: _column(node, table), dates)
 
 
 def _column(node: exp.Column, table: TableSchema) -> str:

@@ -27,8 +27,11 @@ class LinearScope:
         The declared columns of its table.
     column
         The declared column that a column of the tree means; raises NotLinear if none.
+    dates
+        Columns that hold dates, which have no hours.
     """
 
     text: Text
     domain: Domain
     column: Callable[[exp.Column], str]
+    dates: frozenset[str] = frozenset()

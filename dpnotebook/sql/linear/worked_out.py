@@ -46,7 +46,9 @@ def worked_out(node: exp.Expr, scope: LinearScope) -> LevelValues:
     for place in list(resolved.find_all(exp.Column)):
         name = scope.column(place)
         named = exp.column(name, quoted=True)
-        place.replace(with_kind(named, kinds_of(scope.domain[name])[0]))
+        shown: exp.Expr = with_kind(named.copy(), kinds_of(scope.domain[name])[0])
+        without_hours = name in scope.dates and isinstance(scope.domain[name], Dates)
+        place.replace(with_kind(exp.cast(shown, "date"), "time") if without_hours else shown)
         columns[name] = LevelledColumn(named, scope.domain[name])
     told = list(columns.values())
     if not all(has_values(column.attribute, resolved, column.node) for column in told):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import whole_sum
+from dpnotebook.errors import EngineError
 from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, steps
@@ -29,7 +30,7 @@ from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import PrivateSelect
 
-__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "totals", "totals_sql"]
+__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "sample_sql", "totals", "totals_beside", "totals_sql"]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -82,6 +83,29 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
     return found.totals()
 
 
+def totals_beside(
+    select: PrivateSelect, components: Sequence[Component], run: Run, key: str, known: tuple[Component, Totals] | None
+) -> Totals:
+    """Return `totals` where one component, and with it all groups, was added up before; None where none was.
+
+    Raises
+    ------
+    EngineError
+        If there are other groups than before.
+    """
+    if known is None or known[0] not in components:
+        return totals(select, components, run, key)
+    at, (_, before) = components.index(known[0]), known
+    found = totals(select, [*components[:at], *components[at + 1 :]], run, key)
+    rows = {group: row for row, group in enumerate(before.keys)}
+    if not rows.keys() >= set(found.keys):
+        raise EngineError("the groups of a table changed while it was read")
+    numbers = np.zeros((len(rows), found.numbers.shape[1]), dtype=np.int64)
+    numbers[[rows[group] for group in found.keys]] = found.numbers
+    place = sum(component.width for component in components[:at])
+    return Totals(before.keys, np.insert(numbers, [place], before.numbers, axis=1))
+
+
 def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str) -> str:
     """Return the query that adds up all components with one integer a group: columns `k0`, ..., `v0`, ....
 
@@ -116,6 +140,20 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
     return parts.finished([f"{whole_sum(name)} AS {name}" for name in names])
 
 
+def sample_sql(select: PrivateSelect, components: Sequence[Component], key: str) -> tuple[str, tuple[str, ...]]:
+    """Return the query of the rows that are drawn of each unit, and the columns of their inputs.
+
+    Parameters
+    ----------
+    select, components, key
+        As for `totals`; each of its queries would draw the same rows.
+    """
+    parts = Parts(select, key)
+    inputs = take(parts, components)
+    draw_rows(parts, inputs, select.contribution.most)
+    return parts.as_it_is(), tuple(inputs)
+
+
 def bins_sql(select: PrivateSelect, components: Sequence[Component], component: Component, key: str) -> str:
     """Return the query that counts values of sampled rows by bin: columns `k0`, ..., `bin`, `v0`.
 
@@ -129,7 +167,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
     parts = Parts(select, key)
     inputs = take(parts, components)
     y = f"y{component.input}"
-    bin_of = steps.bin_number(y, component.edges)
+    bin_of = steps.bin_number(y, component.edges, float(component.high))
     if select.contribution.kind == "rows":
         draw_rows(parts, inputs, select.contribution.most)
         parts.choose("spread", [f"{bin_of} AS bin"], f"{y} IS NOT NULL", unit=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dpnotebook.sql.bounded_sums import value_column
@@ -64,30 +65,44 @@ class Parts:
         if self.select.single:
             self.choose("added", listed)
         elif self.select.grouped:
-            of = {column: f"s{i}" for i, column in enumerate(self.select.grouped)}
             del self._parts[self.last]  # of rows, which were not kept
-            kept = ["u", *self.keys, *(f"{of[column]} AS {name}" for name, column in columns.items())]
+            kept = ["u", *self.keys, *(f"{of_kept(self.select, column)} AS {name}" for name, column in columns.items())]
             self.add("added", f"SELECT {', '.join(kept)} FROM {self.select.kept}")
         else:
             by = ", ".join(["u", *self.keys])
             self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
         self.keep_listed(list(columns))
 
+    def read_sample(self, columns: Sequence[str]) -> bool:
+        """Take the rows that were drawn before, where they have these columns of the rows that were taken.
+
+        Rows are drawn by their places in the order of their keys and columns: those that come first in it are the same
+        whatever else the order goes by.
+        """
+        select = self.select
+        if not select.sampled or select.inputs_sampled[: len(columns)] != tuple(columns):
+            return False
+        del self._parts[self.last]
+        self.add("kept", f"SELECT {', '.join(['u', *self.keys, *columns])} FROM {select.sampled}")
+        return True
+
     def finished(self, sums: Sequence[str], more: Sequence[str] = (), keys: bool = True) -> str:
         """Return the query that adds up the last part by group, and by columns of its own."""
         by = [*(self.keys if keys else ()), *more]
         grouped = f" GROUP BY {', '.join(by)}" if by else ""
         query = f"SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
-        parts = [
-            f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
-        ]
         columns = [*more, *(sum.rpartition(" AS ")[2] for sum in sums)]
-        return f"WITH {', '.join(parts)} {shown(query, self.select.keys if keys else (), columns)}"
+        return f"{self._written()} {shown(query, self.select.keys if keys else (), columns)}"
 
     def as_it_is(self) -> str:
         """Return the query of the last part."""
-        parts = [f"{name} AS ({query})" for name, query in self._parts.items()]
-        return f"WITH {', '.join(parts)} SELECT * FROM {self.last}"
+        return f"{self._written()} SELECT * FROM {self.last}"
+
+    def _written(self) -> str:
+        parts = [
+            f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
+        ]
+        return f"WITH {', '.join(parts)}"
 
     def keep_listed(self, columns: Sequence[str]) -> None:
         """Where groups are public, drop what is in none of them."""
@@ -139,6 +154,21 @@ class Parts:
         where = f" WHERE {' AND '.join(known)}" if known else ""
         self.add("taken", f"SELECT {', '.join(chosen)} FROM {select.source} AS r{where}")
         return list(inputs)
+
+
+def of_kept(select: PrivateSelect, column: str) -> str:
+    """Return SQL of what was kept of a unit and group: an aggregate that was, or else a sum over its list of values."""
+    names = {kept: f"s{i}" for i, kept in enumerate(select.grouped)}
+    if column in names:
+        return names[column]
+    added = column.removeprefix("sum(").removesuffix(")")
+    (value,) = set(re.findall(r"\by\d+\b", added))
+    return f"list_sum(list_transform({names[values_of(value)]}, lambda {value}: {added}))"
+
+
+def values_of(column: str) -> str:
+    """Return the aggregate that keeps the values of a unit and group in a list, NULL where it has none."""
+    return f"list({column}) FILTER (WHERE {column} IS NOT NULL)"
 
 
 def inputs_sql(select: PrivateSelect) -> str:

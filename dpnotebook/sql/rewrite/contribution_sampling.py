@@ -51,6 +51,8 @@ def group_texts(parts: Parts) -> list[str]:
 
 def draw_rows(parts: Parts, columns: Sequence[str], most: int) -> None:
     """Keep a uniform sample of each unit's rows: places in a fixed order, by the order of their digests."""
+    if parts.read_sample(columns):
+        return
     parts.keep_listed(columns)
     if parts.select.single:
         return

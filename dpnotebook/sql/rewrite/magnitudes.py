@@ -17,7 +17,7 @@ from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, magnitude_edges
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite import steps
-from dpnotebook.sql.rewrite.contribution_bounding import Parts
+from dpnotebook.sql.rewrite.contribution_bounding import Parts, of_kept, values_of
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -144,6 +144,30 @@ def shared_sql(parts: Parts, values: Sequence[str], bin_of: Callable[[str], str]
         f"FROM {every} JOIN ({unit}) AS sized ON u = size_u",
     )
     return counted(parts, len(values), ["share"], hold=False)
+
+
+def shared_values(select: PrivateSelect, column: int) -> Parts:
+    """Return a query of the values of a column, `y{column}`, and what parts of its unit each of them has, `share0`.
+
+    Where each unit has one row, there is no `share0`.
+    """
+    parts, value = Parts(select, ""), f"y{column}"
+    if select.grouped:
+        rows, values, every = of_kept(select, f"count({value})"), of_kept(select, values_of(value)), select.kept
+    else:
+        parts.keep_listed(parts.take([column], []))
+        rows, values, every = f"CASE WHEN {value} IS NOT NULL THEN 1 END", value, parts.last
+        if select.single:
+            parts.add("present", f"SELECT {value} FROM {every} WHERE {value} IS NOT NULL")
+            return parts
+        parts.hold()
+    parts.add("sizes", f"SELECT u AS size_u, sum({rows}) AS n0 FROM {every} GROUP BY u")
+    shares = f"SELECT size_u, {_share('n0')} AS share0 FROM {parts.last} WHERE n0 > 0"
+    parts.add("shared", f"SELECT {values} AS {value}, share0 FROM {every} JOIN ({shares}) AS sized ON u = size_u")
+    if select.grouped:
+        parts.add("each", f"SELECT unnest({value}) AS {value}, share0 FROM {parts.last}")
+    parts.add("present", f"SELECT {value}, share0 FROM {parts.last} WHERE {value} IS NOT NULL")
+    return parts
 
 
 def _share(rows: str) -> str:

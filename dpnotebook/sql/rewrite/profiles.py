@@ -5,7 +5,8 @@ Every unit is counted once in each of them: with its norm, or shared evenly betw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,12 +23,13 @@ from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
 from dpnotebook.sql.rewrite import steps
-from dpnotebook.sql.rewrite.contribution_bounding import Parts
-from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_sql, units_by_bin
+from dpnotebook.sql.rewrite.contribution_bounding import Parts, values_of
+from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_values, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
+Keep = Callable[[str], AbstractContextManager[str | None]]
 Counts = NDArray[np.int64]
 
 RATIO = 40  # bits of the ratio of two squares
@@ -52,26 +54,28 @@ class ExactNorms:
 
 
 def grouped(select: PrivateSelect) -> tuple[str, tuple[str, ...]] | None:
-    """Return a query of all that counts need of each unit and group, and what it has; None where others are asked too.
+    """Return a query of all that is needed of each unit and group, and what it has; None where that is not enough.
 
-    Norms of these, how many units groups have, and the answers are all read off it. What sums and means add up depends
-    on bounds that are found in between.
+    Histograms of values, norms, how many units groups have, and the answers are all read off it. Bounds of values are
+    found in between: these are kept in lists, which are added up faster than rows are grouped anew.
 
     Parameters
     ----------
     select
         The private aggregation.
     """
-    counts = all(aggregate.kind in ("count", "units") for aggregate in select.aggregates)
-    if not counts or select.contribution.kind != "l2" or select.single or select.selection == "public":
+    paired = any(aggregate.other is not None for aggregate in select.aggregates)
+    if select.contribution.kind != "l2" or select.single or select.selection == "public" or paired:
         return None
-    inputs = sorted({one.input for one in select.aggregates if one.kind == "count" and one.input is not None})
+    inputs = {(a.input, function_of(a.kind).of == "values") for a in select.aggregates if a.input is not None}
+    numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
     parts, rows = Parts(replace(select, kept="", grouped=()), ""), Columns(select.single)
-    parts.take([], inputs)
-    for column in (None, *(f"p{i}" for i in inputs)):
+    columns = parts.take(numbers, present)
+    for column in (None, *columns):
         rows.rows(column)
-    parts.group(rows.listed)
-    return parts.as_it_is(), tuple(rows.listed.values())
+    listed = rows.listed | {f"s{len(rows.listed) + at}": values_of(f"y{i}") for at, i in enumerate(numbers)}
+    parts.group(listed)
+    return parts.as_it_is(), tuple(listed.values())
 
 
 def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[ExactNorms]:
@@ -175,10 +179,34 @@ def values(select: PrivateSelect, column: int, bins: int, between: tuple[float, 
     run
         Executes a query.
     """
-    parts = Parts(select, "")
-    columns = parts.take([column], [])
-    parts.keep_listed(columns)
-    return shared_by_bin(select, run(shared_sql(parts, [f"y{column}"], _bin_of(bins, between))), 1, bins)[0]
+    if select.shared:
+        parts = Parts(select, "")
+        parts.last = select.shared
+    else:
+        parts = shared_values(select, column)
+    shares = [] if select.single else ["share0"]
+    binned = f"{_bin_of(bins, between)(f'y{column}')} AS bv0"
+    parts.add("binned", f"SELECT {', '.join([binned, *shares])} FROM {parts.last}")
+    query = counted(parts, 1, ["share"] if shares else (), hold=False)
+    return shared_by_bin(select, run(query), 1, bins)[0]
+
+
+@contextmanager
+def kept_values(select: PrivateSelect, column: int, keep: Keep | None) -> Iterator[PrivateSelect]:
+    """Keep what every histogram of the values of a column reads.
+
+    Parameters
+    ----------
+    select, column
+        As for `values`.
+    keep
+        Keeps the rows of a query; None where nothing can be kept.
+    """
+    if keep is None or select.single:
+        yield select
+        return
+    with keep(shared_values(select, column).as_it_is()) as name:
+        yield replace(select, shared=name or "")
 
 
 def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str]:

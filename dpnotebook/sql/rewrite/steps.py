@@ -12,6 +12,8 @@ from fractions import Fraction
 from dpnotebook.dialect.attributes import number
 
 WIDEST = 59  # bits of a single value: it fits into 18 decimal digits, which every engine adds up without overflow
+EVEN = 64  # bins from which on it pays to work out which one a number is in
+ULPS = 64  # distances of floating-point numbers that are at least in such a bin
 ABOVE = 20  # bits by which a value may pass its bounds before it counts as the most that fits
 
 INFINITY = "CAST('Infinity' AS DOUBLE)"
@@ -72,8 +74,20 @@ def inside(low: Fraction, high: Fraction, step: Fraction, largest: int) -> tuple
     return max(least, -largest), max(min(most, largest), -largest)
 
 
-def bin_number(value: str, edges: tuple[float, ...]) -> str:
-    """Return the number of the bin of a number: bins are closed below, and what is outside is in the end bins."""
+def bin_number(value: str, edges: tuple[float, ...], high: float | None = None) -> str:
+    """Return the number of the bin of a number: bins are closed below, and what is outside is in the end bins.
+
+    Parameters
+    ----------
+    value
+        SQL of the number.
+    edges
+        Of the bins.
+    high
+        Up to where these divide what begins at the first one, before they were rounded; None where that is the last.
+    """
+    if (even := _evenly(edges, edges[-1] if high is None else high)) is not None:
+        return _even_bin(value, *even, len(edges) - 1)
     return _search(value, [float(edge) for edge in edges[1:-1]], 0)
 
 
@@ -82,6 +96,25 @@ def equal_bin(value: str, low: float, high: float, bins: int) -> str:
     width = (high - low) / bins
     place = f"floor(({clamped(value, low, high)} - {_double(low)}) / {_double(width)})"
     return within(place, 0, bins - 1)
+
+
+def _evenly(edges: tuple[float, ...], high: float) -> tuple[float, float] | None:
+    """Return the first edge of many bins and how far they reach from it, where all others follow from these exactly."""
+    bins, low, span = len(edges) - 1, float(edges[0]), float(high) - float(edges[0])
+    if bins < EVEN or not math.isfinite(span) or span / bins < ULPS * math.ulp(max(abs(low), abs(high))):
+        return None
+    return (low, span) if all(low + span * (i / bins) == edge for i, edge in enumerate(edges)) else None
+
+
+def _even_bin(value: str, low: float, span: float, bins: int) -> str:
+    """Return the number of the bin of a number: about the one it would be, off by one where an edge says so."""
+    near = f"least(greatest({value}, {_double(low)}), {_double(low + span)})"
+    place = f"floor(({near} - {_double(low)}) / {_double(span / bins)})"
+    edge, after = (
+        f"({_double(low)} + {_double(span)} * (({place} + {_double(more)}) / {_double(bins)}))" for more in (0, 1)
+    )
+    below, above = f"CAST({value} < {edge} AS INTEGER)", f"CAST({value} >= {after} AS INTEGER)"
+    return within(f"{place} - {below} + {above}", 0, bins - 1)
 
 
 def _search(value: str, edges: list[float], first: int) -> str:
