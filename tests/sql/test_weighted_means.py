@@ -70,6 +70,8 @@ def real(frame=FRAME, value="x"):
         ("SUM(weight * x) FILTER (WHERE working) / SUM(weight) FILTER (WHERE working)", True),
         ("SUM(weight * x) / SUM(CASE WHEN x IS NOT NULL THEN weight END)", True),
         ("SUM(weight * (x + 1) * 2) / SUM(weight)", True),
+        ("SUM(weight * x) FILTER (WHERE working) / SUM(CASE WHEN x IS NOT NULL THEN weight END)", False),
+        ("SUM(CASE WHEN working THEN weight * x ELSE 0 END) / SUM(CASE WHEN x > 1 THEN weight END)", False),
         ("SUM(weight * x) / SUM(x * 2)", False),
         ("SUM(weight * x) / COUNT(*)", False),
         ("SUM(weight * x) / SUM(CASE WHEN working THEN weight END)", False),

@@ -106,16 +106,14 @@ def _weighted(call: Call, of: Call) -> tuple[exp.Expr, exp.Expr] | None:
         return None
     weight, value = of.argument, call.argument.unnest()
     (among, one), (condition, product) = _branch(weight), _branch(value)
-    if among is not None and (among == condition or among.unnest() in _there(product, one)):
-        found = _without(product, one)  # where the condition does not hold there is no weight
-    elif among is not None:
-        found = None
-    else:
-        found = _without(product, one)
-        if found is not None and condition is not None:
-            found = exp.Case(ifs=[exp.If(this=condition.copy(), true=found)], default=ZERO.copy())
+    found = _without(product, one)
     if found is None:
         return None
+    if among is None:
+        if condition is not None:
+            found = exp.Case(ifs=[exp.If(this=condition.copy(), true=found)], default=ZERO.copy())
+    elif among != condition and (condition is not None or among not in _there(product, one)):
+        return None  # rows count above that do not below
     return exp.Coalesce(this=found, expressions=[ZERO.copy()]), weight.copy()
 
 
