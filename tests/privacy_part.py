@@ -65,6 +65,7 @@ PART = (
     "strategy/test_register.py::test_the_sensitivity_is_that_of_the_rows",
     "sql/test_aggregates.py::test_bounds_that_are_found_take_half_of_their_aggregates_share",
     "sql/test_aggregates.py::test_shares_are_even_over_functions_and_the_count_of_the_threshold",
+    "sql/test_bounded_apart.py::test_one_unit_changes_all_numbers_together_by_what_the_noise_is_paid_for",
     "sql/test_drawing.py::test_nobody_elses_sample_changes_when_a_unit_leaves",
     "sql/test_influence.py::test_a_clipped_vector_is_never_longer_than_its_norm",
     "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for",

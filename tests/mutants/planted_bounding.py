@@ -6,6 +6,7 @@ COMPONENTS, BUILDER = "sql/bounded_sums.py", "sql/aggregates/builder.py"
 DRAWING = "sql/rewrite/contribution_sampling.py"
 ADDED, BOUNDS = "sql/aggregates/added.py", "sql/aggregates/bounds.py"
 INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for"
+APART = "sql/test_bounded_apart.py"
 ROWS = "sql/test_units_rows.py"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
 
@@ -143,8 +144,8 @@ PLANTED = (
         "the count of the threshold stands where it did before layers were found",
         "the threshold costs twice what is charged, and the second layer is lost",
         "session/statement_answers.py",
-        "{planned.counted: counted}",
-        "{1: counted}",
+        "{planned.counted: counted.noisy}",
+        "{1: counted.noisy}",
         ("sql/test_two_layers.py::test_noise_of_both_layers_and_of_the_threshold_is_drawn_once",),
     ),
     Mutant(
@@ -285,9 +286,25 @@ PLANTED = (
         "more rows of a unit are drawn than noise is for, where it was found how many count",
         "a person with many rows loses more than is charged",
         "session/statement_answers.py",
-        "exact = totals(select, planned.components, run, secret)\n    drawn",
-        "exact = totals(select.with_rows(select.contribution.most + 1), planned.components, run, secret)\n    drawn",
+        "exact = totals_beside(\n            select, planned",
+        "exact = totals_beside(\n            select.with_rows(select.contribution.most + 1), planned",
         (f"{ROWS}::test_as_many_rows_count_as_noise_is_for",),
+    ),
+    Mutant(
+        "weights are no part of the vector that is clipped, beside the weighted values",
+        "a person loses twice what is charged for a weighted mean",
+        "sql/aggregates/weighted.py",
+        "other=weight, together=together, centre=centre",
+        "other=weight, centre=centre",
+        (f"{APART}::test_one_unit_changes_all_numbers_together_by_what_the_noise_is_paid_for",),
+    ),
+    Mutant(
+        "what is bounded apart has the noise of one row beside drawn rows",
+        "a person with many rows loses many times what is charged for a sum beside a median",
+        "sql/aggregates/builder.py",
+        "components[0].largest ** 2",
+        "components[0].largest",
+        (f"{APART}::test_one_unit_changes_all_numbers_together_by_what_the_noise_is_paid_for",),
     ),
     Mutant(
         "the units of groups are told twice, with other noise",

@@ -40,7 +40,7 @@ def frame():
     return pd.DataFrame(
         {
             "age": rng.integers(0, 100, 4321),
-            "ward": rng.choice(WARDS, 4321, p=[0.4, 0.3, 0.29, 0.01]),
+            "ward": rng.choice(WARDS, 4321, p=[0.4, 0.3, 0.26, 0.04]),  # no count is a minute of the clock
             "income": rng.integers(0, 50, 4321) * 1000 + 777,
             "religion": rng.choice(["CANARY LEVEL ONE", "CANARY LEVEL TWO"], 4321),
             "note": "CANARY RAW TEXT",

@@ -430,7 +430,7 @@ OUTER = [
     ("SELECT COUNT(*) AS n FROM visits GROUP BY region ORDER BY "
     "n_lower, region", 'SELECT * FROM release_0 ORDER BY "n_lower", '
      '"region"'),
-    ("SELECT SUM(cost) / COUNT(*) AS m FROM visits", 'SELECT "sum_cost" / "count" AS "m" FROM release_0'),
+    ("SELECT SUM(cost) / COUNT(cost * 2) AS m FROM visits", 'SELECT "sum_cost" / "count" AS "m" FROM release_0'),
     ("SELECT n_upper FROM (SELECT COUNT(*) AS n FROM visits)",
      'SELECT n_upper FROM (SELECT "n" AS "n", "n_upper" FROM release_0)'),
 ]  # fmt: skip

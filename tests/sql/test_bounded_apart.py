@@ -53,7 +53,7 @@ def opened(frame=FRAME, domain=None, ledger=":memory:", **options):
 def read(asked, keys=tuple(KINDS)):
     """Return the private aggregation of a statement of a table about which nothing else is declared."""
     domain = dpn.Domain({"kind": list(keys)}) if keys else None
-    columns = {"who": "text", "kind": "text", "x": "number"}
+    columns = {"who": "text", "kind": "text", "x": "number", "w": "number"}
     relation = Relation("visits", columns, unit="who", max_rows=None, domain=domain)
     (select,) = analyse(asked, {"visits": relation}, {}, "planned").selects
     return select
@@ -116,7 +116,8 @@ def test_without_gaussian_noise_nothing_is_clipped():
 def rows_of(who, size, random):
     """Return rows of one unit, in many groups and with values far out."""
     values = random.choice([1e9, -1e9, 0.0, math.nan, math.inf, 3.0, None], size)
-    return pd.DataFrame({"who": who, "kind": random.choice([*KINDS, "d", None], size), "x": values.astype(float)})
+    kinds, weights = random.choice([*KINDS, "d", None], size), random.choice([0.0, 2.5, 1e6, math.nan], size)
+    return pd.DataFrame({"who": who, "kind": kinds, "x": values.astype(float), "w": weights})
 
 
 def measured(select, accountant, total):
@@ -125,7 +126,7 @@ def measured(select, accountant, total):
     share = shares(select, total, accountant)
     found = {}
     for i, one in enumerate(select.aggregates):
-        if one.kind in ("average", "variance"):
+        if one.kind in ("average", "variance", "weighted"):
             found[i] = (
                 (Fraction(-20), Fraction(180), Fraction(11)) if select.clips(i) else (Fraction(-20), Fraction(180))
             )
@@ -139,6 +140,7 @@ def measured(select, accountant, total):
 STATEMENTS = [
     "COUNT(*), AVG(x), MEDIAN(x)",
     "SUM(x), MEDIAN(x)",
+    "SUM(w * x) / SUM(w), MEDIAN(x)",
     "VAR_POP(x), MAX(x), COUNT(*), COUNT(DISTINCT who)",
 ]
 
@@ -158,7 +160,7 @@ def test_one_unit_changes_all_numbers_together_by_what_the_noise_is_paid_for(ask
         for _ in range(2):
             many = rows_of("out", size, random)
             if size == 900:  # as much as counts, of everything
-                many["x"], many["kind"] = 1e9, "a"
+                many["x"], many["kind"], many["w"] = 1e9, "a", 1e6
             others = rows_of(random.choice(["p", "q"], 60), 60, random)
             spent = Fraction(0)
             both = []

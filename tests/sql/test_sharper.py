@@ -249,7 +249,9 @@ ASKED_AGAIN = [
     (COUNTS, {"error": 500.0}, "free"),
     (COUNTS, {"variance": 1.0}, "rest"),
     (SUMS, MORE, "rest"),
-    (FIRST.replace("SUM(x) AS s", "SUM(x) / COUNT(*) AS m"), MORE, "rest"),
+    (FIRST.replace("SUM(x) AS s", "SUM(x) AS s, SUM(x) / COUNT(*) AS m"), MORE, "rest"),
+    (FIRST.replace("SUM(x) AS s", "SUM(x) / COUNT(*) AS m"), MORE, "anew"),  # a mean is closer than what is known
+    (FIRST.replace("SUM(x) AS s", "SUM(x) / COUNT(*) AS m"), {"epsilon": 0.4}, "free"),
     (f"SELECT MAX(n) AS most FROM ({FIRST}) AS counted", MORE, "rest"),
     (FIRST.replace("<> 'x'", "<> 'x' AND floor = 1"), MORE, SAMPLED),
     ("SELECT floor, COUNT(*) AS n FROM t WHERE town <> 'x' AND g = 'a' GROUP BY floor", MORE, SAMPLED),
