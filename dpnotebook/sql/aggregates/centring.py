@@ -77,9 +77,7 @@ def with_centre(bounds: Bounds, mean: float, deviation: float) -> Bounds:
     half = (high - low) / 2
     if not 0.0 < deviation < float(half):
         return bounds
-    part = Fraction(2) ** math.floor(math.log2(deviation / PARTS))
-    length, centre = (round(Fraction(one) / part) * part for one in (deviation, mean))
-    return low, high, min(max(centre, low), high), length
+    return low, high, *_rounded(bounds, mean, deviation)
 
 
 def with_squares(bounds: Bounds, mean: float, deviation: float, spread: float) -> Bounds:
@@ -98,9 +96,15 @@ def with_squares(bounds: Bounds, mean: float, deviation: float, spread: float) -
     half = float(high - low) / 2
     if not NARROWEST * half <= deviation < math.inf or half <= 0.0:
         return bounds
-    part = Fraction(2) ** math.floor(math.log2(deviation / PARTS))
-    length, centre = (round(Fraction(one) / part) * part for one in (min(deviation, half), mean))
-    centre = min(max(centre, low), high)
+    centre, length = _rounded(bounds, mean, min(deviation, half))
     farthest = float(max(high - centre, centre - low) / length) ** 2
     spread = max(spread, LEAST_SPREAD, farthest / FARTHEST)
     return low, high, centre, length, round(Fraction(spread) * PARTS) / Fraction(PARTS)
+
+
+def _rounded(bounds: Bounds, mean: float, deviation: float) -> tuple[Fraction, Fraction]:
+    """Return a centre between bounds and a length, rounded to a small part of it."""
+    low, high = bounds
+    part = Fraction(2) ** math.floor(math.log2(deviation / PARTS))
+    length, centre = (round(Fraction(one) / part) * part for one in (deviation, mean))
+    return min(max(centre, low), high), length
