@@ -38,7 +38,7 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.centring import centred_by, is_centred, squares_by
+from dpnotebook.sql.aggregates.centring import centred_by, is_centred, longest_between, squares_by
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.noising import Draw
@@ -540,8 +540,14 @@ def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
 
 def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
     """Return the norm that no unit is meant to pass."""
-    usual = _usual(select, index, norms)
-    return math.inf if usual is None else float(usual[-1])
+    usual, values = _usual(select, index, norms), select.aggregates[index].values or norms.values
+    if usual is None:
+        return math.inf
+    if values is None or not is_centred(values):
+        return float(usual[-1])
+    return select.contribution_of(index).most * longest_between(
+        values, function_of(select.aggregates[index].kind).squares
+    )
 
 
 def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:

@@ -53,6 +53,23 @@ def has_usual(values: Bounds) -> bool:
     return len(values) == 5
 
 
+def longest_between(values: Bounds, squares: bool) -> float:
+    """Return the norm of the vector of one value that is as far from the centre as bounds let it be.
+
+    Parameters
+    ----------
+    values
+        As for `centred_by`.
+    squares
+        Whether squares are a part of the vector.
+    """
+    low, high = values[:2]
+    (centre, length), (usual, spread) = centred_by(values), squares_by(values)
+    away = float(max(high - centre, centre - low) / length)
+    squared = (away**2 - float(usual)) / float(spread) if squares else 0.0
+    return math.hypot(1.0, away, squared)
+
+
 def is_centred(values: Bounds) -> bool:
     """Return whether bounds were returned by `with_centre` or `with_squares`, with a centre."""
     return len(values) in (4, 5)
