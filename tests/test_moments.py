@@ -200,7 +200,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(verb, noise, same_noise):
         session.raise_budget(
             dpn.Budget(epsilon=10_000.0, delta=budget.delta), reason="the same question again and again"
         )
-        # Where bounds are found inside those that are declared, a clip moves a spread: that is told, and in no interval.
+        # Where bounds are found inside declared ones a clip moves a spread, which is told, and is in no interval.
         how = {"bounds": "declared"} if verb == "std" else {}
         for _ in range(SESSIONS):
             release = OURS[verb](rows.dp, epsilon=2.0, fresh=True, **how).run()
