@@ -277,8 +277,8 @@ def _measured(
     if select.rows_if_hidden:
         counting, rows_found = measured_rows(select, share, accountant, run, draw)
         select = select.with_rows(counting.most)
-    foreseen = measuring(select, share, accountant, delta, clips).components
-    with _drawn_once(select, foreseen, secret, keep) as select:
+    foreseen = measuring(select, share, accountant, delta, clips)
+    with _drawn_once(select, foreseen.components, secret, keep) as select:
         unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
         counted: _UnitsOfGroups | None = None
         profile: dict[str, Any] = {}
@@ -287,8 +287,7 @@ def _measured(
         bounds = dict(clips)
         groups, even = 0, math.nan
         if any(select.clips(i) or has_range(select, i) for i in unbounded):
-            known = measuring(select, share, accountant, delta, clips)
-            groups, even, counted = _groups(select, known, run, secret, draw, how.hide)
+            groups, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
         if any(map(select.clips, unbounded)):
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
             norms, found, share = measured_profile(select, told, share, accountant, groups, even, run, draw, keeping)

@@ -211,10 +211,8 @@ def _ends(
     if not (sought := _sought(select, found)) and not select.rows_if_hidden:
         return []
     measured = []
-    for rows in (1, MANY_ROWS if sought else min(MANY_ROWS, select.most_counted)):
-        drawn = select
-        if select.rows_if_hidden:
-            drawn = select.with_rows(min(rows, select.most_counted))
+    for rows in sorted({1, MANY_ROWS if sought else min(MANY_ROWS, select.most_counted)}):
+        drawn = select.with_rows(min(rows, select.most_counted)) if select.rows_if_hidden else select
         aggregates = ((i, select.aggregates[i]) for i in sought)
         norms = {i: function_of(one.kind).usual_norm(one.values or one.within, rows) for i, one in aggregates}
         known = {i: norm for i, norm in norms.items() if norm is not None}

@@ -540,14 +540,12 @@ def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
 
 def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
     """Return the norm that no unit is meant to pass."""
-    usual, values = _usual(select, index, norms), select.aggregates[index].values or norms.values
+    aggregate, usual = select.aggregates[index], _usual(select, index, norms)
     if usual is None:
         return math.inf
-    if values is None or not is_centred(values):
+    if (values := aggregate.values or norms.values) is None or not is_centred(values):
         return float(usual[-1])
-    return select.contribution_of(index).most * longest_between(
-        values, function_of(select.aggregates[index].kind).squares
-    )
+    return select.contribution_of(index).most * longest_between(values, function_of(aggregate.kind).squares)
 
 
 def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:

@@ -321,16 +321,23 @@ class PrivateSelect:
         return self.contribution_of(index).kind == "l2"
 
     @property
-    def drawn_for(self) -> tuple[str, ...]:
-        """For which aggregates rows are drawn, in words, where others are bounded apart; nothing where none is."""
-        apart = () if self.apart is None else self.apart.aggregates
-        return tuple(
-            plainly(one.words or one.name) for i, one in enumerate(self.aggregates) if apart and i not in apart
-        )
+    def apart_for(self) -> str:
+        """Which aggregates are bounded apart, in words; empty where none is."""
+        return self._words(apart=True)
+
+    @property
+    def drawn_for(self) -> str:
+        """For which aggregates rows are drawn, in words, where others are bounded apart; empty where none is."""
+        return self._words(apart=False)
+
+    def _words(self, *, apart: bool) -> str:
+        numbers = () if self.apart is None else self.apart.aggregates
+        mine = (one for i, one in enumerate(self.aggregates) if numbers and (i in numbers) is apart)
+        return " and ".join(plainly(one.words or one.name) for one in mine)
 
     def said_of_drawn(self, text: str) -> str:
         """Return what is to be said of the rows that are drawn, and for which aggregates, where not for all."""
-        return f"{' and '.join(self.drawn_for)}: {text}" if self.drawn_for else text
+        return f"{self.drawn_for}: {text}" if self.drawn_for else text
 
     @property
     def counted_by(self) -> Contribution:

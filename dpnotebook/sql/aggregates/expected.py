@@ -75,7 +75,7 @@ def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
     return function_of(aggregate.kind).unit(aggregate, units)
 
 
-def steps(measuring: Measuring, rows_sought: bool = False, drawn: Sequence[str] = ()) -> tuple[str, ...]:
+def steps(measuring: Measuring, rows_sought: bool = False, drawn: str = "") -> tuple[str, ...]:
     """Return how it is worked out, a line for each step.
 
     Parameters
@@ -85,10 +85,10 @@ def steps(measuring: Measuring, rows_sought: bool = False, drawn: Sequence[str] 
     rows_sought
         Whether it is still to be found how many rows of a unit count.
     drawn
-        For which aggregates rows are drawn, in words, where vectors are clipped for the others.
+        For which aggregates rows are drawn, in words, where vectors are clipped for the others; else empty.
     """
     bounded = dict.fromkeys(map(measuring.contribution_of, measuring.parts))
-    alone = f"for {' and '.join(drawn)}, " if drawn else ""
+    alone = f"for {drawn}, " if drawn else ""
     found = [
         (alone if one.kind == "rows" else "")
         + ("keep a random sample of so many rows of each unit" if rows_sought and one.kind != "l2" else _bounding(one))

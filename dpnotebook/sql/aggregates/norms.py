@@ -182,7 +182,8 @@ def norm_counts(
     )
     norms, excess = _excess(farthest, whole)
     edges = _passed(norm_edges()[: farthest + 1], groups) if whole else norm_edges()[: farthest + 1]
-    first = max(noisy.size - (runs_end(noisy[::-1], scale) or end), 0)
+    start = runs_start(noisy, scale)
+    first = noisy.size - end if start is None else start
     tails = (
         hidden_tail(noisy[:last], scale, edges[: last + 1], min(first, end - 1), end, USUAL)
         if last > end
@@ -212,10 +213,9 @@ def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
         As for `norm_to_clip_at`; all are NaN where noise hides the units.
     """
     noisy = np.asarray(counts, dtype=float)
-    end, start = runs_end(noisy, scale), runs_end(noisy[::-1], scale)
-    if end is None or start is None:
+    end, first = runs_end(noisy, scale), runs_start(noisy, scale)
+    if end is None or first is None:
         return math.nan, math.nan, math.nan
-    first = max(noisy.size - start, 0)
     below = np.maximum.accumulate(np.cumsum(noisy[first:end]))
     units = float(below[-1])
     half, most = (float(norm_edges()[first + 1 + np.searchsorted(below, share * units)]) for share in (0.5, 0.95))
@@ -256,6 +256,12 @@ def runs_end(
         return None
     last = int(found[-1])
     return last + widths[int((heights if filled is None else passing)[:, last].argmax())]
+
+
+def runs_start(noisy: Floats, scale: float) -> int | None:
+    """Return where the first run of bins starts that noise alone would hardly have filled; None where there is none."""
+    end = runs_end(noisy[::-1], scale)
+    return None if end is None else max(noisy.size - end, 0)
 
 
 def spread_of_run(width: int, tail_ratio: float) -> float:

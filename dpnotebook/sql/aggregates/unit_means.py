@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
-from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, NormCounts, norm_counts, norm_edges, runs_end
+from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, NormCounts, norm_counts, norm_edges, runs_start
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, UnitsApart, expected_errors
 
@@ -310,7 +310,7 @@ def _errors(moved: Floats, parts: list[_Part], covariance: Floats) -> Floats:
 
 def _shortest(noisy: Floats, scale: float) -> float:
     """Return a norm that hardly any unit's vector is shorter than, given noisy numbers of units in each bin."""
-    return float(norm_edges()[max(noisy.size - (runs_end(noisy[::-1], scale) or noisy.size), 0)])
+    return float(norm_edges()[runs_start(noisy, scale) or 0])
 
 
 class _Part(NamedTuple):

@@ -8,7 +8,6 @@ largest product of a weight and a value; and a unit with large weights weighs le
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -21,7 +20,6 @@ from dpnotebook.sql.aggregates.builder import WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.centring import centred_by
 from dpnotebook.sql.aggregates.function import (
     LARGEST,
-    NO_UNITS,
     Expectation,
     Integers,
     KnownGroups,
@@ -132,10 +130,6 @@ class WeightedAverage(Mean):
     def values(self, measuring: Measuring) -> str:
         """Return what the size of a group is."""
         return "in weights"
-
-    def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
-        """Return the units of the value."""
-        return units.get(aggregate.argument, "")
 
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less."""

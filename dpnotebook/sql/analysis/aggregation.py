@@ -26,7 +26,7 @@ from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
 from dpnotebook.sql.ownership.windows import first_of_unit
 from dpnotebook.sql.parse.statement_parser import Clause, clause_of
-from dpnotebook.sql.select import Aggregate, Apart, PrivateSelect, Selection, plainly
+from dpnotebook.sql.select import Aggregate, Apart, PrivateSelect, Selection
 
 
 @dataclass
@@ -144,20 +144,14 @@ def private_aggregation(
     told = _bounds_notes(measured)
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")
-    said = [*(_about(measured, more)), *map(measured.said_of_drawn, notes), *left_out(source, relations)]
+    about = [f"{measured.apart_for}: {note}" for note in more]
+    said = [*about, *map(measured.said_of_drawn, notes), *left_out(source, relations)]
     measured = replace(
         measured,
         notes=tuple(dict.fromkeys([*said, *reader.notes, *told])),
         drawn=measured.said_of_drawn(drawn) if drawn else "",
     )
     return Aggregation(measured, keys, called, group, source)
-
-
-def _about(select: PrivateSelect, notes: Sequence[str]) -> list[str]:
-    """Return what is said of the aggregates that are bounded apart, with what these are."""
-    of = () if select.apart is None else select.apart.aggregates
-    words = " and ".join(plainly(select.aggregates[i].words or select.aggregates[i].name) for i in of)
-    return [f"{words}: {note}" for note in notes]
 
 
 def _selection(clause: Clause | None, keys: list[KeyColumn], min_units: int) -> Selection:
