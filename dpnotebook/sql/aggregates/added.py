@@ -44,17 +44,17 @@ ROUGH = 3.0  # standard error from which on counts of vectors that are scaled do
 
 
 class Presence(Statistic):
-    """That a unit is in a group."""
+    """That a unit is in a group, or has a row there that has something in a column."""
 
-    name = "units"
+    name, present = "units", True
 
     def of_row(self, component: Component) -> str:
-        """Return 1; a unit with several rows in a group is counted once."""
-        return "1"
+        """Return 1, or 0 where the column is NULL; a unit with several rows in a group is counted once."""
+        return "1" if component.input is None else _has_any(f"p{component.input}", least=None)
 
     def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
-        """Return 1."""
-        return "1"
+        """Return 1, or 0 where the column is NULL in all rows of the unit."""
+        return "1" if component.input is None else _has_any(_rows(component, columns))
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the norm: in one group a unit weighs 1, in more of them less."""
@@ -62,13 +62,14 @@ class Presence(Statistic):
 
 
 class PresenceInGroups(Statistic):
-    """That a unit is in a group, in each of them."""
+    """That a unit is in a group, or has a row there that has something in a column, in each of them."""
 
-    name = "groups"
+    name, present = "groups", True
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
-        """Return 1."""
-        return number(float(1 / part))
+        """Return 1, or 0 where the column is NULL in all rows of the unit."""
+        one = number(float(1 / part))
+        return one if component.input is None else f"{one} * {_has_any(_rows(component, columns))}"
 
 
 class RowCount(Statistic):
@@ -117,6 +118,11 @@ class ClampedSum(Statistic):
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the sum."""
         return f"coalesce(CAST({columns.total(steps.addend(f'y{component.input}', part))} AS DOUBLE), {steps.ZERO})"
+
+
+def _has_any(rows: str, least: int | None = 1) -> str:
+    """Return 1 where there are rows of a unit, else 0; of a single row it is whether that is marked."""
+    return f"CASE WHEN {rows} {'IS NOT NULL' if least is None else f'>= {least}'} THEN 1 ELSE 0 END"
 
 
 def _rows(component: Component, columns: Columns) -> str:
@@ -185,7 +191,7 @@ class Added(AggregateFunction):
 
 
 class CountUnits(Added):
-    """COUNT(DISTINCT unit): how many units are in a group."""
+    """COUNT(DISTINCT unit): how many units are in a group, or have a row there that fulfils a condition."""
 
     kind = "units"
     word, counted_in = "count", "units"
@@ -198,12 +204,15 @@ class CountUnits(Added):
         return contribution.kind == "l2"
 
     def counts_units(self, aggregate: Aggregate, contribution: Contribution) -> bool:
-        """Return whether a unit counts as one in a group."""
-        return contribution.kind != "l2"
+        """Return whether a unit counts as one in a group, whatever its rows are."""
+        return contribution.kind != "l2" and aggregate.input is None
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
-        """Return 1."""
-        return [number(1.0)]
+        """Return 1, or 0 where no row of the unit fulfils the condition."""
+        one = number(1.0)
+        if aggregate.input is None:
+            return [one]
+        return [f"{one} * {_has_any(columns.rows(f'p{aggregate.input}'))}"]
 
     def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
         """Return the norm of a unit that is in as many groups as it has rows."""
@@ -218,7 +227,8 @@ class CountUnits(Added):
         if builder.contribution.kind == "l2":
             blocks, step = _vector("groups", aggregate, bounds, builder, cost)
             return replace(input_of(aggregate, bounds), blocks=blocks, step=step, points=True)
-        return replace(input_of(aggregate, bounds), blocks=(builder.units(cost),), step=Fraction(1, builder.one))
+        block = builder.units(cost, aggregate.input)
+        return replace(input_of(aggregate, bounds), blocks=(block,), step=Fraction(1, builder.one))
 
 
 class Count(Added):

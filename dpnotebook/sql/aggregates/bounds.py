@@ -142,17 +142,17 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
     AccuracyError
         If noise would be out of its range.
     """
-    if select.rows_if_hidden:
+    rows_sought = bool(select.rows_if_hidden)
+    if rows_sought:
         checked_scale(histogram_scale(accountant, shares.rows))
         select = select.with_rows(select.contribution.most)
-        measuring(select, shares, accountant, delta, {})
     widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
     unknown = {
         i: widest * len(one.operands) + widest[1:] * (select.clips(i) and function_of(one.kind).centres)
         for i, one in enumerate(select.aggregates)
         if needs_bounds(select, i)
     }
-    if unknown:
+    if unknown or rows_sought:
         measuring(select, shares, accountant, delta, unknown)
     for at, units in enumerate(shares.auto):
         if units:

@@ -334,14 +334,14 @@ def found_with(select: PrivateSelect, index: int, known: Collection[int] = ()) -
     return next((i for i in before if _histogram(select, i) == mine), index)
 
 
-def _histogram(select: PrivateSelect, index: int) -> tuple[bool, str, int | None, int | None] | None:
-    """Return what the histogram is of that bounds are found from; None where they are known."""
+def _histogram(select: PrivateSelect, index: int) -> tuple[bool, bool, str, int | None, int | None] | None:
+    """Return what the histogram is of that bounds are found from, and how they are; None where they are known."""
     i, operand = operands(select)[index]
     if not _is_sought(select, i, operand):
         return None
     rows = select.contribution_of(i).kind == "rows" or function_of(operand.kind).rowwise
     weight = operand.other.input if function_of(operand.kind).weighted and operand.other is not None else None
-    return select.clips(i), ("rows" if rows else operand.kind), operand.input, weight
+    return select.clips(i), has_range(select, i), ("rows" if rows else operand.kind), operand.input, weight
 
 
 def serving_aggregate(select: PrivateSelect) -> int | None:

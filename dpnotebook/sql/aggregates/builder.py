@@ -60,9 +60,9 @@ class Builder:
         """The most rows of a unit that add to a group at once, where single rows are looked at."""
         return 1 if self.contribution.kind == "rows" else ROWS_SAMPLED
 
-    def units(self, cost: int) -> int:
-        """Return the number of the block that counts units."""
-        return self.plain(Component("units", None, Fraction(0), Fraction(1), Fraction(1, self.one), self.one), cost)
+    def units(self, cost: int, marked: int | None = None) -> int:
+        """Return the number of the block that counts units, or those that have something in an input."""
+        return self.plain(Component("units", marked, Fraction(0), Fraction(1), Fraction(1, self.one), self.one), cost)
 
     def plain(self, component: Component, cost: int) -> int:
         """Measure one component as it is, and return the number of its block."""

@@ -84,7 +84,8 @@ def contribution_of(
     counted = wanted == "counted" or (suited and not planned and not hides)
     counted = counted and not private and not source.single
     if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
-        kind = Contribution("rows", 1)
+        # One row of a unit says that it is there, but not that it has a row that fulfils a condition.
+        kind = Contribution("groups" if any(isinstance(one.argument, exp.Case) for one in calls) else "rows", 1)
         return _limited(kind, source, max_rows, private, text), notes, "", 0
     if counted and (max_rows is None or max_rows > DRAWN_ROWS):  # finding that few count less takes more than it gives
         # A unit counts once in each group: of few of its rows most could be in the same ones.

@@ -80,6 +80,28 @@ def call_at(node: exp.Expr) -> Call:
     return call
 
 
+def marked_units(written: exp.Expr, source: From, text: Text) -> exp.Expr | None:
+    """Return a 1 for each row whose unit a CASE counts, and nothing for others; None where it is no CASE of units.
+
+    Parameters
+    ----------
+    written
+        What stands behind COUNT(DISTINCT: `CASE WHEN condition THEN unit END`, as FILTER has it too.
+    source, text
+        What is read, and the statement.
+    """
+    otherwise = written.args.get("default") if isinstance(written, exp.Case) else None
+    if not isinstance(written, exp.Case) or not (otherwise is None or isinstance(bare(otherwise), exp.Null)):
+        return None
+    columns = (column_of(bare(branch.args["true"]), source.scope, text) for branch in written.args["ifs"])
+    if not all(column is not None and column.unit for column in columns):
+        return None
+    marked = written.copy()
+    for branch in marked.args["ifs"]:
+        branch.set("true", exp.Literal.number(1))
+    return marked
+
+
 def _aliases(select: exp.Select) -> dict[int, str]:
     """Return the names of the items of the list that are calls by themselves, by the identity of the call."""
     return {id(bare(item.this)): item.alias for item in select.expressions if isinstance(item, exp.Alias)}
@@ -99,7 +121,8 @@ def _aggregate(
     unit = column is not None and column.unit
     if function.of == "units":
         resolve(written, source.scope, environment, reader)
-        if not unit:
+        marked = marked_units(written, source, text)
+        if not unit and marked is None:
             what = source.owner.unit if source.owner is not None and source.owner.unit else "the unit column"
             inside = [column_of(part, source.scope, text) for part in written.find_all(exp.Column)]
             if isinstance(written, exp.Case) and any(part is not None and part.unit for part in inside):
@@ -113,8 +136,9 @@ def _aggregate(
                 f"COUNT(DISTINCT {what})",
                 node,
             )
+        place = None if marked is None else _input(total(resolve(marked, source.scope, environment, reader)), inputs)
         bounds, origin = bounds_of(call, None, None, limits, node)
-        return Aggregate(call.kind, "", None, bounds, origin, call.epsilon, integer=True, words=words)
+        return Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words)
     if function.of == "values":
         resolved = resolve(written, source.scope, environment, reader)
         bounds, origin = bounds_of(call, None, None, limits, node)

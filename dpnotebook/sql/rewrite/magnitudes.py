@@ -82,7 +82,7 @@ def units_by_bin(
 def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate]) -> str:
     """Return the query of aggregates that all look at rows, or all at groups; see `shared_sql`."""
     parts = Parts(select, "")
-    inputs = {(a.input, function_of(a.kind).of == "values") for a in aggregates if a.input is not None}
+    inputs = {(a.input, function_of(a.kind).of != "numbers") for a in aggregates if a.input is not None}
     numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
     columns = parts.take(numbers, present)
     if _looks_at_rows(select, aggregates[0]):

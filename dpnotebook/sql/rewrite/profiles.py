@@ -67,7 +67,7 @@ def grouped(select: PrivateSelect) -> tuple[str, tuple[str, ...]] | None:
     paired = any(aggregate.other is not None for aggregate in select.aggregates)
     if select.contribution.kind != "l2" or select.single or select.selection == "public" or paired:
         return None
-    inputs = {(a.input, function_of(a.kind).of == "values") for a in select.aggregates if a.input is not None}
+    inputs = {(a.input, function_of(a.kind).of != "numbers") for a in select.aggregates if a.input is not None}
     numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
     parts, rows = Parts(replace(select, kept="", grouped=()), ""), Columns(select.single)
     columns = parts.take(numbers, present)
@@ -104,7 +104,7 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     """Return the query of `norms`: columns `which`, `bin`, `v0`, and `v1`, ... where some are means or variances."""
     parts = Parts(select, "")
     pairs = [(a.input or 0, a.other.input or 0) for a, _ in wanted if a.other is not None]
-    inputs = {(a.input, function_of(a.kind).of == "values") for a, _ in wanted if a.other is None}
+    inputs = {(a.input, function_of(a.kind).of != "numbers") for a, _ in wanted if a.other is None}
     numbers, present = (
         sorted(i for i, any_value in inputs if any_value is wanted and i is not None) for wanted in (False, True)
     )
