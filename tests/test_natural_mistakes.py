@@ -168,7 +168,6 @@ MISTAKES = [
     ("df.dp.corrwith('cost', epsilon=0.1)", "corrwith is of two columns here, which are named: corr('age', 'cost'"),
     ("df.dp.cov('age', 'cost', ddof=3, epsilon=0.1)", "ddof= is 1, as in pandas, or 0; not 3"),
     ("df.dp.nunique(epsilon=0.1)", "each row is a unit of its own here, so count(epsilon=0.1) counts them"),
-    ("df.dp.nunique('sex', epsilon=0.1)", "nunique of values that people share cannot be told privately"),
     ("df.dp.nunique(['pid'], epsilon=0.1)", "['pid'] is not declared in the domain of 'visits'"),
     ("df.dp.min('sex', epsilon=0.1)", "min is of numbers, and 'sex' holds texts"),
     ("df.dp.max('age')", "say how accurate the answer must be, or what it may cost:"),
@@ -377,7 +376,6 @@ MISTAKES = [
         "MAX is of numbers, and this holds texts; CAST it to DOUBLE,",
     ),
     (
-        "session.sql('SELECT COUNT(DISTINCT sex) FROM visits', epsilon=0.1)",
         "distinct values cannot be counted privately, because several",
     ),
     (

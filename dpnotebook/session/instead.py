@@ -334,13 +334,6 @@ def _unique(name: str, by: _Example) -> str:
     )
 
 
-def _nunique(name: str, by: _Example) -> str:
-    shared = "nunique of values that people share cannot be told privately"
-    if by.unit is None:
-        return f"{shared}; value_counts({by.level!r}, epsilon=0.1) counts each"
-    return f"{shared}; that of {by.unit} can: nunique({by.unit!r}, epsilon=0.1)"
-
-
 def _spelt(name: str, by: _Example) -> str:
     verb = {"stddev": "std", "variance": "var"}[name]
     return f"{name} is called {verb} here: {verb}({by.number!r}, epsilon=0.1)"
@@ -387,6 +380,5 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     "aggregate": lambda name, by: f'aggregate is called agg here: agg({{{by.number!r}: ["mean"]}}, epsilon=0.1)',
     "mode": _mode,
     "unique": _unique,
-    "nunique": _nunique,
     **dict.fromkeys(("value_counts", "histogram", "crosstab", "groupby"), _more_keys),  # which groups have not
 }

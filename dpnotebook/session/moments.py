@@ -33,6 +33,7 @@ OF_A_COLUMN = {  # functions of `agg` that are none of the planner, and what SQL
     "min": "MIN",
     "max": "MAX",
     "sem": "STDDEV({0}) / SQRT(COUNT({0}))",
+    "nunique": "COUNT(DISTINCT {0})",
 }
 AS_IN_SQL = "is measured as in SQL, which has no"
 PLURAL = {"text": "texts", "time": "times", "date": "dates"}
@@ -265,19 +266,20 @@ class StatementVerbs:
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the number of different privacy units: COUNT(DISTINCT patient) in SQL.
+        """Return a query for the number of different privacy units, or values: COUNT(DISTINCT column) in SQL.
 
         Parameters
         ----------
         column
-            The column that identifies the unit, which is the only one that can be counted so; it may be left out.
+            What is counted; the column that identifies the unit when None. Of another column each unit brings one of
+            its values, drawn at random, so that a value that few units share may be missed.
         where, epsilon, error, variance, confidence, fresh
             As for `std`.
 
         Raises
         ------
         DomainError
-            If the column is another one: what people share tells of each of them.
+            If there is no such column.
 
         Examples
         --------
@@ -288,16 +290,14 @@ class StatementVerbs:
         >>> table = session.protect(visits, "visits", unit="pid", max_rows=2, domain={"sex": ["F", "M"]})
         >>> visits.dp.nunique("pid", epsilon=0.5).run().value
         500.0
+        >>> visits.dp.nunique("age", epsilon=0.5).run().value
+        71.0
         """
         unit = self._table.unit
         if unit is None and column is None:
             raise DomainError("each row is a unit of its own here, so count(epsilon=0.1) counts them")
-        if column is not None and column != unit:
-            self._column(column)
-            from dpnotebook.session.instead import instead
-
-            raise DomainError(instead("nunique", self._table, self._keys))
-        return self._of("nunique", "COUNT", (str(unit),), where, epsilon, error, variance, confidence, fresh)
+        counted = str(unit) if column in (None, unit) else self._column(column)
+        return self._of("nunique", "COUNT", (counted,), where, epsilon, error, variance, confidence, fresh)
 
     def _of(
         self,
@@ -440,7 +440,7 @@ class StatementVerbs:
             if column is None or function == "size":
                 calls[answer] = "COUNT(*)"
                 continue
-            name = name_sql(self._numbers(function, column) if function != "count" else column)
+            name = name_sql(column if function in ("count", "nunique") else self._numbers(function, column))
             if function.endswith("%"):
                 call = f"PERCENTILE_CONT({name}, {float(function[:-1]) / 100:g})"
             else:

@@ -51,6 +51,8 @@ class Component:
           (clamped x - middle)^2 in steps.
         * "product": of its sampled pairs, the sum of (clamped x - its middle) (clamped y - its middle), in steps.
         * "bins": of its sampled rows, how many have their clamped x in each bin.
+        * "distinct": of all groups together at most `largest` values x, each once; no sum, but how many different ones
+          units bring to a group.
 
         Sampled are all rows that take part under "rows", at most `ROWS_SAMPLED` of the unit in the group otherwise.
         Under "l2" "units", "groups", "count" and "sum" are the vector of a unit over all groups, scaled down to `high`
@@ -124,6 +126,11 @@ class Component:
         return self.statistic == "bins"
 
     @property
+    def distinct(self) -> bool:
+        """Whether different values are counted, which takes a query of its own, and a draw from all of a unit."""
+        return self.statistic == "distinct"
+
+    @property
     def width(self) -> int:
         """How many integers a group has of it."""
         return len(self.edges) - 1 if self.binned else 1
@@ -138,6 +145,8 @@ class Component:
         power
             1 for Laplace noise, 2 for Gaussian noise.
         """
+        if self.distinct:
+            return int(self.largest**power)
         if contribution.kind == "l2":
             if power != 2:
                 raise ValueError("a vector clipped to an L2 norm needs Gaussian noise")

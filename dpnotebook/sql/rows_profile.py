@@ -155,9 +155,9 @@ def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
     """Return what depends on how many rows count, with its noise."""
     found: list[Addend | Averaged] = []
     for i, aggregate in enumerate(select.aggregates):
-        if select.clips(i):
-            continue
         function = function_of(aggregate.kind)
+        if select.clips(i) or function.by_itself:
+            continue
         noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
         if function.adds:
             drawn = select.contribution.kind == "rows"  # of which several may be in one group

@@ -148,9 +148,10 @@ def of_rows(select: PrivateSelect, units: int) -> int:
     """Return what of a cost finds how many rows of a unit should count; 0 where that is not to be found."""
     if not select.rows_if_hidden:
         return 0
-    drawn = [one for i, one in enumerate(select.aggregates) if not select.clips(i)]
+    functions = [function_of(one.kind) for i, one in enumerate(select.aggregates) if not select.clips(i)]
+    drawn = [function for function in functions if not function.by_itself]
     units = units * len(drawn) // len(select.aggregates)
-    adds = any(function_of(one.kind).adds for one in drawn)
+    adds = any(function.adds for function in drawn)
     more = math.sqrt(MANY_GROUPS / select.groups_declared) if adds else 1.0
     return max(math.floor(units * min(OF_ROWS * Fraction(max(more, 1.0)).limit_denominator(100), MOST_OF_ROWS)), 1)
 

@@ -117,7 +117,8 @@ def _check_contribution(aggregate: Aggregate, contribution: Contribution, law: L
             'contribution="l2" clips vectors by their Euclidean length, which Gaussian noise hides: '
             "it needs a Budget(epsilon, delta) with Gaussian noise"
         )
-    if contribution.kind == "l2" and not function_of(aggregate.kind).clipped:
+    function = function_of(aggregate.kind)
+    if contribution.kind == "l2" and not function.clipped and not function.by_itself:
         words = aggregate.words or aggregate.name
         raise SQLError(
             f'contribution="l2" bounds counts, sums, averages and variances, and {words} is none; '

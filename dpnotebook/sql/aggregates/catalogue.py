@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpnotebook.sql.aggregates.added import Count, CountUnits, Sum
 from dpnotebook.sql.aggregates.covariance import Correlation, Covariance
+from dpnotebook.sql.aggregates.distinct_values import CountValues
 from dpnotebook.sql.aggregates.function import AggregateFunction, Statistic
 from dpnotebook.sql.aggregates.quantiles import Quantiles
 from dpnotebook.sql.aggregates.ratios import Average, Deviation, Variance
@@ -22,6 +23,7 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
     Covariance(),
     Correlation(),
     WeightedAverage(),
+    CountValues(),
 )
 NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
     name: (one, spelling) for one in AGGREGATES for name, spelling in one.spellings.items()
@@ -29,6 +31,7 @@ NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
 PRIVATE = frozenset(name for name in NAMES if name.startswith("ANON_"))  # by themselves, without a clause
 AVERAGE = next(one for one in AGGREGATES if one.averages)  # what a count over the count that it is a part of is
 WEIGHTED = next(one for one in AGGREGATES if one.weighted)  # what a weighted sum over the sum of the weights is
+DISTINCT_VALUES = next(one for one in AGGREGATES if one.by_itself)  # what DISTINCT counts, where not units
 _KINDS = {one.kind: one for one in AGGREGATES}
 _STATISTICS = {statistic.name: statistic for one in AGGREGATES for statistic in one.statistics}
 

@@ -60,6 +60,8 @@ class Limits:
         Whether the statement has no private clause and no private function.
     text
         The statement.
+    values
+        How many different values of a unit count, where these are counted.
     """
 
     contribution: Contribution
@@ -68,6 +70,7 @@ class Limits:
     rows: bool
     plain: bool
     text: Text
+    values: int = 1
 
 
 @dataclass(frozen=True)
@@ -256,6 +259,8 @@ class AggregateFunction:
         Whether all of a unit can be clipped to one norm.
     weighted
         Whether rows have weights, and all of a unit must be clipped to one norm.
+    by_itself
+        Whether it bounds what a unit adds by itself, however that is done for the others.
     centres
         Whether values count from the middle of their bounds then.
     squares
@@ -293,6 +298,7 @@ class AggregateFunction:
     counts_and_sums: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
+    by_itself: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False
     errors_of: ClassVar[str] = ""

@@ -13,10 +13,10 @@ from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out
+from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns, level_list, level_sql, looked_up
 from dpnotebook.sql.analysis.release_names import Names
-from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at
+from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at, call_over
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import Grouping, grouping
 from dpnotebook.sql.ownership.queries import Environment, From
@@ -97,7 +97,7 @@ def private_aggregation(
     where = condition(select, "where", source.scope, environment, reader)
     source.single = source.single or first_of_unit(where, source)
     private = clause is not None or any(call_at(node).private for node in calls)
-    asked = [call_at(node) for node in calls]
+    asked = [call_over(node, source, text) for node in calls]
     names = Names(text)
     keys = key_columns(list(group.all), names.keys(group, select), relations, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
@@ -109,7 +109,11 @@ def private_aggregation(
     # A threshold goes by what is clipped, where anything is.
     limits, notes, drawn, rows_if_hidden = bounding(rest if mixed else asked, selection == "threshold" and not mixed)
     of_vectors, more, *_ = bounding(vectors) if mixed else (limits, [])
-    of_calls = {id(node): of_vectors if also else limits for node, also in zip(calls, clipped, strict=True)}
+    values = values_counted(clause, contribution, source, relations)
+    of_calls = {
+        id(node): replace(of_vectors if also else limits, values=values)
+        for node, also in zip(calls, clipped, strict=True)
+    }
     aggregates, called, inputs = asked_aggregates(select, source, environment, reader, of_calls, names)
     apart = None
     if mixed:
@@ -141,7 +145,7 @@ def private_aggregation(
         rows_if_hidden=rows_if_hidden,
         apart=apart,
     )
-    told = _bounds_notes(measured)
+    told = _bounds_notes(measured, source.owner.one)
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")
     about = [f"{measured.apart_for}: {note}" for note in more]
@@ -207,10 +211,18 @@ def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Read
 BOUNDED = {"declared": "as declared", "follows": "as follows from what it is made of"}
 
 
-def _bounds_notes(select: PrivateSelect) -> list[str]:
+def _bounds_notes(select: PrivateSelect, one: str) -> list[str]:
     """Return what a plan says of bounds; norms that vectors are clipped to are spoken of when it is known of them."""
     found = []
     for i, aggregate in enumerate(select.aggregates):
+        if function_of(aggregate.kind).by_itself and aggregate.bounds is not None and not select.single:
+            most = int(aggregate.bounds[1])
+            values = f"{most} different values" if most > 1 else "one value"
+            found.append(
+                f"{aggregate.words}: {values} of each {one} count{'s' * (most == 1)}, drawn at random, so that a value "
+                "that few share may be missed: contribution='rows' looks at more, with as many times the noise"
+            )
+            continue
         for operand in aggregate.operands:
             column = aggregate.argument if operand is aggregate else operand.words
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"

@@ -81,6 +81,8 @@ def contribution_of(
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
+    if calls and all(map(_is_by_itself, calls)) and not (private or planned or wanted == "l2"):
+        return _limited(Contribution("rows", 1), source, max_rows, private, text), notes, "", 0
     counted = wanted == "counted" or (suited and not planned and not hides)
     counted = counted and not private and not source.single
     if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
@@ -144,7 +146,25 @@ def clipped_calls(
     if wanted not in ("planned", "alike") or private:
         return [False] * len(calls)
     several = not source.single and _rows_said([relations[name] for name in _multiplying(source)])[1] != 1
-    return [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
+    clipped = [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
+    either = any(clipped) or (several and all(map(_is_by_itself, calls)))  # way, and a threshold goes by vectors
+    return [one or (either and _is_by_itself(call)) for one, call in zip(clipped, calls, strict=True)]
+
+
+def values_counted(clause: Clause | None, wanted: str | None, source: From, relations: Mapping[str, Relation]) -> int:
+    """Return how many different values of a unit count, where these are counted.
+
+    Parameters
+    ----------
+    clause, wanted, source, relations
+        As for `contribution_of`. Where nothing is written it is one: all values but those that few units share are
+        brought by some of them, and noise is in proportion to how many count.
+    """
+    if source.single:
+        return 1
+    written = None if clause is None else clause.max_rows or clause.max_groups
+    declared = _rows_said([relations[name] for name in _multiplying(source)])[1]
+    return written or ((declared or DRAWN_ROWS) if wanted == "rows" else 1)
 
 
 def _rows_said(tables: Sequence[Relation]) -> tuple[list[int | None], int | None]:
@@ -201,6 +221,11 @@ def _is_scale_free(call: Call) -> bool:
     return not function_of(call.kind).adds
 
 
+def _is_by_itself(call: Call) -> bool:
+    """Return whether it bounds what a unit adds by itself."""
+    return function_of(call.kind).by_itself
+
+
 def _can_be_clipped(call: Call) -> bool:
     """Return whether all of a unit can be clipped to norms that are found, and nobody has written other bounds."""
     return function_of(call.kind).clipped and not isinstance(call.bounds, tuple)
@@ -230,7 +255,7 @@ def bounds_of(
         If the bounds are of another kind than the contribution's, or were declared of a column that was redefined.
     """
     function, text = function_of(call.kind), limits.text
-    if limits.contribution.kind == "l2" and not function.clipped:
+    if limits.contribution.kind == "l2" and not function.clipped and not function.by_itself:
         raise text.error(
             "contribution='l2' works for counts, sums, averages and variances; leave it out, or ask for those", node
         )

@@ -9,10 +9,10 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of
-from dpnotebook.dialect.text import DIALECT
+from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Bins, Range
-from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.catalogue import DISTINCT_VALUES, function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.analysis.contributions import bounds_of, edges_of, values_of
 from dpnotebook.sql.analysis.release_names import Names
@@ -25,6 +25,7 @@ from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.select import Aggregate, plainly
 
 HARDLY_WIDE = 8  # levels: of no more, as of scores, values are spread over all of them mostly
+CAST_TEXT = "CAST it to VARCHAR"
 CAST = "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column"
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
@@ -80,6 +81,34 @@ def call_at(node: exp.Expr) -> Call:
     return call
 
 
+def call_over(node: exp.Expr, source: From, text: Text) -> Call:
+    """Return the call that a node is, where it is known what DISTINCT is of: units, or values that they may share.
+
+    Parameters
+    ----------
+    node
+        The call in the tree.
+    source, text
+        What is read, and the statement.
+
+    Raises
+    ------
+    SQLError
+        If it would show a row.
+    """
+    call = call_at(node)
+    if call.anyone:
+        raise text.error(
+            "ANY_VALUE would show a row here; it can stand in a query in FROM that is grouped by the unit", node
+        )
+    if not call.distinct or call.argument is None:
+        return call
+    written = bare(call.argument)
+    column = column_of(written, source.scope, text)
+    of_units = (column is not None and column.unit) or marked_units(written, source, text) is not None
+    return call if of_units else replace(call, kind=DISTINCT_VALUES.kind)
+
+
 def marked_units(written: exp.Expr, source: From, text: Text) -> exp.Expr | None:
     """Return a 1 for each row whose unit a CASE counts, and nothing for others; None where it is no CASE of units.
 
@@ -110,7 +139,8 @@ def _aliases(select: exp.Select) -> dict[int, str]:
 def _aggregate(
     node: exp.Expr, source: From, environment: Environment, reader: Reader, limits: Limits, inputs: list[exp.Expr]
 ) -> Aggregate:
-    call, text = call_at(node), reader.text
+    text = reader.text
+    call = call_over(node, source, text)
     function = function_of(call.kind)
     words = plainly(call.words or text.words(node))
     if call.star or call.argument is None:
@@ -121,27 +151,16 @@ def _aggregate(
     unit = column is not None and column.unit
     if function.of == "units":
         resolve(written, source.scope, environment, reader)
-        marked = marked_units(written, source, text)
-        if not unit and marked is None:
-            what = source.owner.unit if source.owner is not None and source.owner.unit else "the unit column"
-            inside = [column_of(part, source.scope, text) for part in written.find_all(exp.Column)]
-            if isinstance(written, exp.Case) and any(part is not None and part.unit for part in inside):
-                raise text.error(
-                    f"units are counted in all rows of a query: write COUNT(DISTINCT {what}) in one of its own, with "
-                    "this condition as WHERE",
-                    node,
-                )
-            raise text.error(
-                f"distinct values cannot be counted privately, because several units can share one; units can: "
-                f"COUNT(DISTINCT {what})",
-                node,
-            )
+        marked = None if unit else marked_units(written, source, text)
         place = None if marked is None else _input(total(resolve(marked, source.scope, environment, reader)), inputs)
         bounds, origin = bounds_of(call, None, None, limits, node)
         return Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words)
     if function.of == "values":
         resolved = resolve(written, source.scope, environment, reader)
         bounds, origin = bounds_of(call, None, None, limits, node)
+        if function.by_itself:
+            _check_shared(written, source, node, text)
+            resolved = _told_apart(resolved, node, text)
         place = None if unit else _input(total(resolved), inputs)
         return Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words)
 
@@ -235,6 +254,34 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
     return any(
         isinstance(attribute, Range | Bins) and (attribute.regular > HARDLY_WIDE if centred else attribute.may_be_wide)
         for attribute in of
+    )
+
+
+def _check_shared(written: exp.Expr, source: From, at: exp.Expr, text: Text) -> None:
+    """Refuse to count values that have the unit in them: each is of one unit alone, whose all would have to count."""
+    columns = (column_of(part, source.scope, text) for part in written.find_all(exp.Column))
+    unit = next((column.name for column in columns if column is not None and column.unit), None)
+    if unit is None:
+        return
+    if isinstance(written, exp.Case):
+        how = f"write COUNT(DISTINCT CASE WHEN condition THEN {unit} END), without ELSE"
+    else:
+        how = f"add up what each has: SELECT SUM(n) FROM (SELECT {unit}, COUNT(DISTINCT ...) AS n ... GROUP BY {unit})"
+    raise text.error(f"values that have {unit} in them are of one unit each; {how}", at)
+
+
+def _told_apart(node: exp.Expr, at: exp.Expr, text: Text) -> exp.Expr:
+    """Return values as they are told apart: NaN is no value, as NULL is none, and -0.0 is 0.0."""
+    kind = kind_of(node)
+    if kind == "other":
+        raise text.error(f"different values are counted of numbers, texts and times; {CAST_TEXT}", at)
+    if kind != "number":
+        return node
+    infinity = exp.cast(exp.Literal.string("Infinity"), "double")
+    return (
+        exp.case()
+        .when(exp.EQ(this=node, expression=exp.Literal.number(0)), exp.Abs(this=node.copy()))
+        .when(exp.LTE(this=node.copy(), expression=infinity), node.copy())
     )
 
 

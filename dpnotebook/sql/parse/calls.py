@@ -47,6 +47,8 @@ class Call:
         Whether it has an ANON_ name, or arguments that only private functions have.
     words
         As it is written.
+    anyone
+        Whether it is the value of any row, which can only be asked of the rows of one unit.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class Call:
     population: bool = True
     private: bool = False
     words: str = ""
+    anyone: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Call:
         """Return itself: it goes along with copies of the tree that it stands in."""

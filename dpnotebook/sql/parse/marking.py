@@ -22,6 +22,8 @@ from dpnotebook.sql.parse.literals import Tokens, is_bare
 MARK = "\x00"  # refused in statements
 MAX_DEPTH = 100
 CONDITIONS = ("COUNTIF", "COUNT_IF")
+DISTINCT = ("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT")  # counted exactly but for noise, as COUNT(DISTINCT column)
+ANY = "ANY_VALUE"
 
 
 @dataclass
@@ -137,6 +139,11 @@ class Marking:
             if condition is not None or not inside:
                 raise self.text.error("write COUNTIF(condition)", name)
             condition, inside, name = inside, [_like(name, TokenType.STAR, "*")], _like(name, TokenType.VAR, "COUNT")
+        anyone = is_bare(name, ANY)
+        if is_bare(name, *DISTINCT):
+            inside, name = [_like(name, TokenType.DISTINCT, "DISTINCT"), *inside], _like(name, TokenType.VAR, "COUNT")
+        elif anyone:  # of one unit's rows, whichever; the same on every engine
+            name = _like(name, TokenType.VAR, "MIN")
         if is_bare(_at(tokens, after), "OVER"):
             return self._windowed(tokens, index, after), after
         last = tokens[after - 1]
@@ -144,6 +151,8 @@ class Marking:
         call, arguments = read_call(name, inside, words, self.text)
         if within is not None and call.operands > 1:
             raise self.text.error("WITHIN GROUP is of percentiles; write both columns in the parentheses", name)
+        if anyone:
+            call = replace(call, anyone=True)
         if descending:
             call = replace(call, fractions=tuple(float(1 - Fraction(str(fraction))) for fraction in call.fractions))
         first, *more = (self._mark(list(argument)) for argument in arguments)
@@ -232,7 +241,7 @@ def _is_call(tokens: Tokens, index: int) -> bool:
     following = _at(tokens, index + 1)
     if following is None or following.token_type is not TokenType.L_PAREN:
         return False
-    if not is_bare(tokens[index], *NAMES, *CONDITIONS):
+    if not is_bare(tokens[index], *NAMES, *CONDITIONS, *DISTINCT, ANY):
         return False
     return index == 0 or tokens[index - 1].token_type is not TokenType.DOT
 

@@ -304,4 +304,7 @@ def _groups(
 
 def _adds_up(select: PrivateSelect, released: PrivateSelect) -> bool:
     """Return whether what is measured of groups adds up to that of larger ones."""
-    return released.single or all(function_of(aggregate.kind).of != "units" for aggregate in select.aggregates)
+    functions = [function_of(aggregate.kind) for aggregate in select.aggregates]
+    if any(function.by_itself for function in functions):
+        return False
+    return released.single or all(function.of != "units" for function in functions)

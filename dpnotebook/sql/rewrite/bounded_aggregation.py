@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, listed_sql
-from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_within_groups
+from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_values, draw_within_groups
 from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
@@ -76,7 +76,10 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
                 columns = run(bins_sql(bounded, together, component, key))
                 bins = np.ma.getdata(columns["bin"]).astype(np.intp)
                 found.add(columns, [(place + bins, columns["v0"])])
-        whole = [place for place, component in alike if not component.binned]
+            elif component.distinct:
+                columns = run(distinct_sql(bounded, component, key))
+                found.add(columns, [(place, columns["v0"])])
+        whole = [place for place, component in alike if not component.binned and not component.distinct]
         if whole:
             columns = run(totals_sql(bounded, together, key))
             found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(whole)])
@@ -112,11 +115,11 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
     Parameters
     ----------
     select, components, key
-        As for `totals`; components that have bins are left out.
+        As for `totals`; components that take queries of their own are left out.
     """
     parts = Parts(select, key)
     inputs = take(parts, components)
-    components = [component for component in components if not component.binned]
+    components = [component for component in components if not component.binned and not component.distinct]
     names = [f"v{j}" for j in range(len(components))]
     match select.contribution.kind:
         case "rows":
@@ -191,8 +194,27 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
     return parts.finished(["CAST(count(*) AS BIGINT) AS v0"], ["bin"])
 
 
+def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
+    """Return the query that counts different values by group: columns `k0`, ..., `v0`.
+
+    Parameters
+    ----------
+    select, key
+        As for `totals`.
+    component
+        The one that counts them.
+    """
+    assert component.input is not None
+    parts = Parts(replace(select, kept="", grouped=()) if select.grouped else select, key)
+    value = parts.take_values(component.input)
+    parts.keep_listed([value])
+    draw_values(parts, value, component.largest)
+    return parts.finished([f"CAST(count(DISTINCT {value}) AS BIGINT) AS v0"])
+
+
 def take(parts: Parts, components: Sequence[Component]) -> list[str]:
     """Begin with the rows that take part; return the columns of their inputs."""
+    components = [component for component in components if not component.distinct]
     inputs = {(c.input, statistic_of(c).present) for c in components if c.input is not None and c.other is None}
     numbers, present = ({i for i, counted in inputs if counted is wanted} for wanted in (False, True))
     pairs = {(c.inputs[i], c.inputs[1 - i]) for c in components if c.other is not None for i in (0, 1)}

@@ -134,24 +134,32 @@ class Parts:
         pairs
             Inputs whose numbers count where another input has one too.
         """
-        select = self.select
-        if select.selection == "public":
-            self.add("listed", listed_sql(select))
-            self._listed = self.last
         inputs = {f"y{i}": steps.real(f"x{i}") for i in numbers}
         inputs |= {f"p{i}": f"CASE WHEN x{i} IS NOT NULL THEN 1 END" for i in counted}
         inputs |= {
             value_column(i, j): f"CASE WHEN {steps.real(f'x{j}')} IS NOT NULL THEN {steps.real(f'x{i}')} END"
             for i, j in pairs
         }
+        return self._take(inputs)
+
+    def take_values(self, column: int) -> str:
+        """Begin with the rows that take part, and return the column of the values of an input as they are."""
+        (name,) = self._take({f"x{column}": f"x{column}"})
+        return name
+
+    def _take(self, inputs: Mapping[str, str]) -> list[str]:
+        select = self.select
         keys = {name: key_value(name, key) for name, key in zip(self.keys, select.keys, strict=True)}
-        chosen = ["u", *(f"{value} AS {name}" for name, value in (keys | inputs).items())]
+        chosen = ["u", *(f"{value} AS {name}" for name, value in (keys | dict(inputs)).items())]
         known = [
             f"{name} BETWEEN 0 AND {len(key.levels) - 1}"
             for name, key in zip(self.keys, select.keys, strict=True)
             if key.levels is not None
         ]
         where = f" WHERE {' AND '.join(known)}" if known else ""
+        if select.selection == "public":
+            self.add("listed", listed_sql(select))
+            self._listed = self.last
         self.add("taken", f"SELECT {', '.join(chosen)} FROM {select.source} AS r{where}")
         return list(inputs)
 

@@ -114,6 +114,19 @@ def draw_groups(parts: Parts, columns: Sequence[str], most: int) -> None:
     _keep_first(parts, chosen, most, every, many)
 
 
+def draw_values(parts: Parts, value: str, most: int) -> None:
+    """Keep a uniform sample of the different values of each unit, in whatever groups it has them."""
+    if parts.select.single:
+        return
+    chosen = ", ".join(["u", *parts.keys, value])
+    parts.add("different", f"SELECT DISTINCT {chosen} FROM {parts.last} WHERE {value} IS NOT NULL")
+    every = parts.hold()
+    many = _with_more(parts, most)
+    drawn_by = digest(parts.key, [*group_texts(parts), text_of(value, Key(value))])
+    parts.add("drawn", f"SELECT {chosen}, {turn(drawn_by)} AS turn FROM {every} JOIN {many} ON u = many_u")
+    _keep_first(parts, chosen, most, every, many)
+
+
 def _with_more(parts: Parts, most: int) -> str:
     """Add a part with the units that have more than so many rows in the last one, and return its name.
 
