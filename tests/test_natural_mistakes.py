@@ -375,9 +375,7 @@ MISTAKES = [
         "session.sql('SELECT MAX(sex) FROM visits', epsilon=0.1)",
         "MAX is of numbers, and this holds texts; CAST it to DOUBLE,",
     ),
-    (
-        "distinct values cannot be counted privately, because several",
-    ),
+    ("distinct values cannot be counted privately, because several",),
     (
         "session.sql('SELECT DISTINCT sex FROM visits', epsilon=0.1)",
         "SELECT DISTINCT would show values of rows: write SELECT column,",

@@ -239,6 +239,8 @@ class PrivateSelect:
     conditions
         Of one that is of the rows of one table: the conditions on them that all have to hold, as they were read; None
         where it is of anything else.
+    most_declared
+        Of one that is of the rows of one table: how many of them a unit has at most, as declared; 0 of anything else.
     kept
         Where the rows are kept while several queries read them; empty where each of them asks `rows`.
     grouped
@@ -284,6 +286,7 @@ class PrivateSelect:
     drawn: str = ""
     rows_if_hidden: int = 0
     apart: Apart | None = None
+    most_declared: int = field(default=0, compare=False)
     kept: str = field(default="", compare=False, repr=False)
     grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
     sampled: str = field(default="", compare=False, repr=False)
@@ -310,6 +313,11 @@ class PrivateSelect:
             bounded = self.apart.contribution
             told["apart"] = [bounded.kind, bounded.most, list(self.apart.aggregates)]
         return told | {"rows_if_hidden": self.rows_if_hidden} if self.rows_if_hidden else told
+
+    @property
+    def counts_all_rows(self) -> bool:
+        """Whether single rows count, and as many of each unit as it has by what is declared."""
+        return self.contribution.kind == "rows" and 0 < self.most_declared <= self.contribution.most
 
     def contribution_of(self, index: int) -> Contribution:
         """Return how what a unit adds to one of its aggregates is bounded."""

@@ -19,6 +19,7 @@ from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.ownership.semi_joins import with_semi_joins
 from dpnotebook.sql.parse.lengths_of_time import days_in_duckdb
 from dpnotebook.sql.parse.statement_parser import Surface, read_surface
+from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 
@@ -122,8 +123,16 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bo
         plain, conditions = plain_tree(private, outer.found[0], contribution), row_conditions(private)
         if reader.bounds == "auto" and any(one.within for one in selects[0].aggregates):
             plain = None
-        selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=private is not top)
+        most = _most_rows(selects[0], reader) if conditions is not None else 0
+        inside = private is not top
+        selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=inside, most_declared=most)
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public), rates=outer.has_rates)
+
+
+def _most_rows(select: PrivateSelect, reader: Reader) -> int:
+    """Return how many rows a unit has at most, as declared, of an aggregation over one table; 0 if nobody said."""
+    relation = reader.relations[select.tables[0]]
+    return 1 if relation.unit is None else relation.max_rows or 0
 
 
 def _single(top: exp.Select, outer: Outer) -> str | None:

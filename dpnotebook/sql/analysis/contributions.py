@@ -82,7 +82,8 @@ def contribution_of(
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
     if calls and all(map(_is_by_itself, calls)) and not (private or planned or wanted == "l2"):
-        return _limited(Contribution("rows", 1), source, max_rows, private, text), notes, "", 0
+        kind = Contribution("rows", 1 if hides else max_rows or 1)  # of what a threshold counts, else of nothing
+        return _limited(kind, source, max_rows, private, text), notes, "", 0
     counted = wanted == "counted" or (suited and not planned and not hides)
     counted = counted and not private and not source.single
     if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):

@@ -15,6 +15,7 @@ from dpnotebook.sql.ownership.growth import growth_of
 from dpnotebook.sql.ownership.queries import Environment, Output
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.windows import is_number_of_row
+from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol
@@ -36,9 +37,28 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
         if located is not None:
             found.append(_passed(name, resolved, located[0], located[1] is scope))
         else:
-            lost, growth = _lost(name, scope, reader), growth_of(resolved)
-            found.append(Output(name, resolved, kind_of(resolved), lost=lost, growth=growth, numbers=numbers))
+            origin, growth = _one_of(plain, scope, reader), growth_of(resolved)
+            lost = None if origin is not None else _lost(name, scope, reader)
+            found.append(Output(name, resolved, kind_of(resolved), False, origin, lost, growth=growth, numbers=numbers))
     return found
+
+
+def _one_of(node: exp.Expr, scope: Scope, reader: ReaderProtocol) -> tuple[str, str] | None:
+    """Return the column of a table of which an expression is always one value: its least, its largest, its first.
+
+    What is declared of the column holds for that too.
+    """
+    call = call_of(node)
+    if call is not None and call.fractions in ((0.0,), (1.0,)) and not call.array and call.argument is not None:
+        value = bare(call.argument)
+    elif isinstance(node, exp.Window) and isinstance(node.this, exp.FirstValue | exp.LastValue):
+        value = bare(node.this.this)
+        if isinstance(value, exp.Case) and value.args.get("default") is None and len(value.args["ifs"]) == 1:
+            value = bare(value.args["ifs"][0].args["true"])
+    else:
+        return None
+    located = scope.find(value, reader.text) if isinstance(value, exp.Column) else None
+    return None if located is None else located[0].origin
 
 
 def _is_star(node: exp.Expr) -> bool:

@@ -132,7 +132,7 @@ def _of_way(
         return None
     fewer = len(rows.conditions) > len(others.conditions) or len(select.keys) < len(released.keys)
     sampled = select.contribution.kind != "l2" and not (select.single and released.single)
-    if sampled and fewer:
+    if sampled and fewer and not (select.counts_all_rows and released.counts_all_rows):
         return None  # a sample of a unit's rows, or groups, is one of those that take part
     found = _aggregates(select, rows, released, others)
     return None if found is None else tuple(tuple(numbers[i] for i in each) for each in found)
@@ -307,4 +307,5 @@ def _adds_up(select: PrivateSelect, released: PrivateSelect) -> bool:
     functions = [function_of(aggregate.kind) for aggregate in select.aggregates]
     if any(function.by_itself for function in functions):
         return False
-    return released.single or all(function.of != "units" for function in functions)
+    once = released.single or (released.counts_all_rows and released.contribution.most == 1)
+    return once or all(function.of != "units" for function in functions)
