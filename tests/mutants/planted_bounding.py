@@ -7,10 +7,38 @@ DRAWING = "sql/rewrite/contribution_sampling.py"
 ADDED, BOUNDS = "sql/aggregates/added.py", "sql/aggregates/bounds.py"
 INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for"
 APART = "sql/test_bounded_apart.py"
+DISTINCT = "sql/test_distinct_values.py::test"
 ROWS = "sql/test_units_rows.py"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
 
 PLANTED = (
+    Mutant(
+        "several different values of a unit are paid for as one",
+        "a person who brings three values loses three times what is charged",
+        COMPONENTS,
+        "return int(self.largest**power)",
+        "return 1",
+        (
+            f"{DISTINCT}_noise_is_scaled_to_what_one_unit_brings",
+            f"{DISTINCT}_one_unit_changes_no_more_than_it_pays_for",
+        ),
+    ),
+    Mutant(
+        "all different values of a unit count where one should",
+        "a person with many values changes their number by that many",
+        DRAWING,
+        'parts.add("different", f"SELECT DISTINCT {chosen} FROM {parts.last} WHERE {value} IS NOT NULL")',
+        "return",
+        (f"{DISTINCT}_one_unit_changes_no_more_than_it_pays_for",),
+    ),
+    Mutant(
+        "a person counts once for every row that fulfils a condition",
+        "a person with many such rows changes a number of people by that many",
+        ADDED,
+        """return f"CASE WHEN {rows} {'IS NOT NULL' if least is None else f'>= {least}'} THEN 1 ELSE 0 END\"""",
+        """return f"coalesce({rows}, 0)\"""",
+        (f"{DISTINCT}_one_unit_changes_such_a_count_no_more_than_it_pays_for",),
+    ),
     Mutant(
         "one row or group of a unit more counts than is paid for",
         "a person with many groups loses more than is charged",

@@ -1,6 +1,5 @@
 """COUNT(DISTINCT column): different values, and people who have a row that fulfils a condition."""
 
-import math
 from contextlib import closing
 from fractions import Fraction
 
@@ -8,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from added_up import SECRET, connect, select
+from noise_studies import Case, Study
+from noise_studies import visits as people_of_cities
 
 import dpnotebook as dpn
 from dpnotebook.errors import SQLError
@@ -142,8 +143,8 @@ def test_one_unit_changes_no_more_than_it_pays_for(kind, most, keys):
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("most", [1, 3])
-def test_noise_is_what_one_unit_needs(noise, most):
-    """The scale of the noise, and the noise of a released count: each would show if it were a tenth too small."""
+def test_noise_is_scaled_to_what_one_unit_brings(noise, most):
+    """The very scale that hides as many values as one unit brings."""
     budget = dpn.Budget(1.0, 1e-6) if noise == "gaussian" else dpn.Budget(1.0)
     accountant = accountant_for(budget)
     relation = Relation("visits", {"who": "text", "code": "text"}, unit="who", max_rows=9, domain=None)
@@ -153,23 +154,19 @@ def test_noise_is_what_one_unit_needs(noise, most):
     found = measuring(asked, shares(asked, cost, accountant), accountant, Fraction(0), {})
     (block,) = found.blocks
     assert block.scale == accountant.scale(cost, most**accountant.law.power)
-    rows, errors = FRAME.drop_duplicates("who"), []
-    with closing(dpn.Session(dpn.Budget(1e4, 1e-6, noise=noise), ":memory:", confirm="never")) as session:
-        session.protect(rows.assign(one=range(len(rows))), "visits", unit="who", max_rows=1)
-        asked = "SELECT COUNT(DISTINCT code) AS n FROM visits"
-        for _ in range(400):
-            release = session.sql(asked, epsilon=0.5, fresh=True).run().frame
-            errors.append((release["n"][0] - rows.code.nunique()) / release["n_std_error"][0])
-    squares = np.square(errors)  # of kurtosis 3 or 6
-    spread = math.sqrt((2 if noise == "gaussian" else 5) / 400)
-    assert abs(squares.mean() - 1) < 3.5 * spread
 
 
-def test_a_noise_that_is_a_tenth_too_small_shows():
-    """What the test above would see: 400 draws are few, so the scale itself is compared there."""
-    accountant = accountant_for(dpn.Budget(1.0, 1e-6))
-    cost = accountant.units(Fraction(1, 2))
-    assert accountant.scale(cost, 4) == 2 * accountant.scale(cost, 1)
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("asked", ["COUNT(DISTINCT cost)", "COUNT(DISTINCT CASE WHEN sick = 'yes' THEN who END)"])
+def test_a_card_says_how_wrong_it_will_be(asked, noise):
+    """10,000 times the noise of the ledger's own scales: errors are what was said, and so are intervals."""
+    study = Study(
+        Case(f"SELECT year, {asked} AS n, COUNT(*) AS k FROM visits GROUP BY year", noise), people_of_cities()
+    )
+    (found,) = [one for one in study.measures(10_000) if one[0] == "n"]
+    _, said, errors, held = found
+    np.testing.assert_allclose(errors, said, rtol=0.045)  # 4 standard deviations of Laplace noise
+    assert ((held > 0.94) & (held < 0.975)).all()  # ends are whole numbers
 
 
 def test_a_draw_is_of_the_values_of_one_unit():
@@ -187,16 +184,13 @@ def test_a_draw_is_of_the_values_of_one_unit():
 
 
 def test_every_value_is_as_likely():
-    counts = dict.fromkeys("pqrs", 0)
-    frame = pd.DataFrame({"u": ["a"] * 9, "k0": ["x"] * 9, "x0": list("ppppppqrs")}).astype(object)
-    chosen = select(keys=1)
-    for value in counts:
-        marked = frame.assign(k0=np.where(frame.x0 == value, "mine", "other"))
-        connected = connect(marked)
-        for i in range(300):
-            found = totals(chosen, [distinct()], connected, f"{i:032x}")
-            counts[value] += dict(zip(found.keys, found.numbers[:, 0].tolist(), strict=True)).get(("mine",), 0)
-    assert all(45 <= count <= 108 for count in counts.values())  # 75 expected; 4.2 standard deviations
+    """However many rows have it."""
+    values = list("ppppppqrs")
+    rows = connect(pd.DataFrame({"u": ["a"] * 9, "k0": values, "x0": values}).astype(object))
+    drawn = [totals(select(), [distinct()], rows, f"{i:032x}") for i in range(300)]
+    kept = [key[0] for one in drawn for key, n in zip(one.keys, one.numbers[:, 0], strict=True) if n]
+    assert len(kept) == 300
+    assert all(45 <= kept.count(value) <= 108 for value in "pqrs")  # 75 expected; 4 standard deviations
 
 
 # People who have a row that fulfils a condition
