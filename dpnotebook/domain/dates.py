@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from dpnotebook.domain.calendar import (
     starts_of_spans,
     time_zone,
 )
+from dpnotebook.domain.spans import Spans, spans_with_others
 from dpnotebook.domain.values import MAX_LEVELS, Mask, choice
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
@@ -38,21 +39,6 @@ YEAR_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "
                "November", "December")  # fmt: skip
 QUARTERS = ("Q1", "Q2", "Q3", "Q4")
 OF_EVERY = {"weekday": WEEKDAYS, "month of year": YEAR_MONTHS, "quarter of year": QUARTERS}
-
-
-class Spans(NamedTuple):
-    """Groups of the levels of a column of dates.
-
-    Parameters
-    ----------
-    labels
-        Of each group, in order; None for missing dates.
-    groups
-        In which of them each level is, shape (levels,).
-    """
-
-    labels: list[str | None]
-    groups: NDArray[np.intp]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -214,28 +200,23 @@ class Dates(Bounded):
         """
         days = self.starts[:-1]
         if by == self.by:
-            return self._spans(self.levels, np.arange(self.regular))
+            return spans_with_others(self, self.levels, np.arange(self.regular))
         if by in OF_EVERY:
             part = by.removesuffix(" of year")
             if self.by in OF_A_SPAN[part]:
                 places, groups = np.unique(part_of(part, days) - (part != "weekday"), return_inverse=True)
-                return self._spans([OF_EVERY[by][place] for place in places], groups)
+                return spans_with_others(self, [OF_EVERY[by][place] for place in places], groups)
         elif by in SPANS:
             firsts, ends = (begin_of_span(ends, by) for ends in (days, self.starts[1:] - 1))
             if (firsts == ends).all() and SPANS.index(by) > SPANS.index(self.by):
                 begins, groups = np.unique(firsts, return_inverse=True)
-                return self._spans([span_label(day, end_of_span(day, by), by) for day in begins], groups)
+                return spans_with_others(self, [span_label(day, end_of_span(day, by), by) for day in begins], groups)
         else:
             words = ", ".join(map(repr, (*SPANS, *OF_EVERY)))
             raise DomainError(f"{name} is grouped by {words}, not by {shorten(by)}")
         raise DomainError(
             f"{name} is declared by {self.by}, so it cannot be grouped by {by}; declare Dates(..., by='day')"
         )
-
-    def _spans(self, labels: Sequence[str], groups: NDArray[np.intp]) -> Spans:
-        """Return the groups of the regular levels, with one for each of the others."""
-        beyond = np.arange(len(labels), len(labels) + self.size - self.regular)
-        return Spans([*labels, *self.labels[self.regular :]], np.concatenate([groups, beyond]))
 
     def part(self, part: str, name: str = "the column") -> NDArray[np.int64]:
         """Return a part of each level's dates as pandas' `.dt` numbers it: year, quarter, month, day, dayofweek.

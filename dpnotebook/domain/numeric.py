@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain.attribute import UNLISTED, Bounded, Codes
+from dpnotebook.domain.bands import TEXT, bands_between, bands_of
+from dpnotebook.domain.spans import Spans, spans_with_others
 from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, numbers, whole
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
@@ -27,6 +29,36 @@ class Numeric(Bounded):
     def may_be_wide(self) -> bool:
         """Whether it may well be declared far wider than where its values lie: amounts are, ages are not."""
         return self.regular > FEW_LEVELS
+
+    def coarser(self, by: str, name: str = "the column") -> Spans:
+        """Return bands of the levels, in order; the other level and the missing one are groups of their own.
+
+        Parameters
+        ----------
+        by
+            The bands, as `bands.band_text` has them.
+        name
+            What to call the column in an error.
+
+        Raises
+        ------
+        DomainError
+            If these are no bands, or a level is in two of them.
+        """
+        if TEXT.fullmatch(by) is None:
+            raise DomainError(f"{name} is grouped by bands, such as 10 or [0, 18, 65], and not by {shorten(by)}")
+        lows, highs = self.level_bounds()
+        assert self.bounds is not None
+        labels, begins = bands_between(by, *self.bounds)
+        groups = bands_of(begins, lows)
+        divided = np.flatnonzero((groups < len(begins)) & (np.append(begins, np.inf)[groups] < highs))
+        if divided.size:
+            raise DomainError(
+                f"a band of {name} begins at {begins[groups[divided[0]]]:g}, inside {self.levels[divided[0]]}: bands "
+                "are of whole bins"
+            )
+        kept, groups = np.unique(groups, return_inverse=True)
+        return spans_with_others(self, [labels[band] for band in kept], groups)
 
     def _ordering(self, op: str, value: Any, name: str) -> Mask:
         if isinstance(value, str | bool):

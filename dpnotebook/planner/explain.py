@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.bands import given_bands
 from dpnotebook.domain.left_out import left_out
 from dpnotebook.domain.parts import without_parts
 from dpnotebook.planner.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
@@ -258,7 +259,7 @@ def code_as(question: Question, accuracy: str, counted: tuple[str, Sequence[str]
     if (functions := _as_agg(question)) is not None:
         rest = "" if question.where.is_everything else f"where={question.where.text!r}, "
         spans = groups_of(question.measures[0].asked, question.keys)
-        by = f".groupby({ {key: spans.get(key) for key in question.keys} if spans else list(question.keys)!r})"
+        by = f".groupby({_spanned(question.keys, spans) if spans else list(question.keys)!r})"
         by *= bool(question.keys)
         return f"{verbs}{by}.agg({functions!r}, {rest}{accuracy})"
     calls = []
@@ -273,7 +274,7 @@ def code_as(question: Question, accuracy: str, counted: tuple[str, Sequence[str]
         keys = list(question.keys)
         if spans := groups_of(measure.asked, keys):
             verb = "count" if measure.kind == "workload" else measure.kind
-            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).{verb}("
+            call = f".groupby({_spanned(keys, spans)!r}).{verb}("
         elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
             call, arguments = ".answer(", [asked, f"on={keys!r}"]
@@ -288,6 +289,11 @@ def code_as(question: Question, accuracy: str, counted: tuple[str, Sequence[str]
             call = f"{f'.groupby({keys!r})' if keys else ''}.{measure.kind}("
         calls.append(f"{verbs}{call}{', '.join(filter(None, [*arguments, *where, accuracy]))})")
     return "\n".join(calls)
+
+
+def _spanned(keys: Sequence[str], spans: Mapping[str, str]) -> dict[str, object]:
+    """Return what `groupby` is given to group by spans."""
+    return {key: given_bands(spans.get(key)) for key in keys}
 
 
 def _as_agg(question: Question) -> dict[str, list[str]] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Bins, Dates, Domain
+from dpnotebook.domain import Attribute, Bins, Dates, Domain, Range
 from dpnotebook.domain.calendar import SPANS, begin_of_span
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.to_linear import answer_axes, as_asked, group_factors
@@ -187,6 +187,9 @@ def written_columns(
 def _side(axis: Axis, attribute: Attribute, by: str | None) -> NDArray[Any]:
     """Return what stands for each level of an axis, or for each span: of dates the first day, NaT for the missing."""
     levels = np.asarray(axis.levels, dtype=np.intp)
+    if by is not None and isinstance(attribute, Range | Bins):
+        bands = attribute.coarser(by)
+        return _objects([bands.labels[group] for group in np.unique(bands.groups[levels])])
     if not isinstance(attribute, Dates):
         labels = [attribute.labels[level] for level in axis.levels]
         return np.asarray(labels) if all(isinstance(label, int) for label in labels) else _objects(labels)

@@ -1,4 +1,4 @@
-"""Keys that are longer spans of dates than those that are declared: the months of a column that is declared by day."""
+"""Keys that are coarser than what is declared: the months of a column declared by day, bands of one of numbers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.domain import Dates, Domain
+from dpnotebook.domain import Bins, Dates, Domain, Range
+from dpnotebook.domain.bands import band_text, given_bands
 from dpnotebook.domain.calendar import SPANS, Moments, Span, begin_of_span, end_of_span, span_label
-from dpnotebook.domain.dates import Spans
+from dpnotebook.domain.spans import Spans
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
@@ -29,7 +30,8 @@ def keys_of(keys: Any) -> tuple[list[Any], dict[str, str]]:
     Parameters
     ----------
     keys
-        A name; a dict from names to spans, None where there is none; a `pandas.Grouper`; or a list of these.
+        A name; a dict from names to spans of dates or bands of numbers, None where there is none; a `pandas.Grouper`;
+        or a list of these.
 
     Raises
     ------
@@ -41,7 +43,7 @@ def keys_of(keys: Any) -> tuple[list[Any], dict[str, str]]:
     for key in keys if isinstance(keys, list | tuple) else [keys]:
         if isinstance(key, Mapping):
             names += key
-            spans |= {name: by for name, by in key.items() if by is not None}
+            spans |= {name: by if isinstance(by, str) else band_text(by) for name, by in key.items() if by is not None}
         elif type(key).__name__ in ("Grouper", "TimeGrouper") and hasattr(key, "freq"):
             names.append(key.key)
             spans[key.key] = _span_of(key)
@@ -56,7 +58,7 @@ def span_workload(domain: Domain, keys: Sequence[str], spans: Mapping[str, str],
     Raises
     ------
     DomainError
-        If a key holds no dates, or its levels are in no single span.
+        If a key holds neither dates nor numbers, or its levels are in no single span.
     """
     factors: list[Workload] = []
     for name in keys:
@@ -64,23 +66,27 @@ def span_workload(domain: Domain, keys: Sequence[str], spans: Mapping[str, str],
         if name not in spans:
             factors.append(Identity(levels.size))
             continue
-        factors.append(Predicates.of_groups(spans_of_dates(domain, name, spans[name]).groups[levels]).simplest())
+        factors.append(Predicates.of_groups(coarser_levels(domain, name, spans[name]).groups[levels]).simplest())
     return factors[0] if len(factors) == 1 else Kron(*factors)
 
 
-def spans_of_dates(domain: Domain, name: str, by: str) -> Spans:
-    """Return each span of a column of dates, and in which each level is; other and missing ones are last.
+def coarser_levels(domain: Domain, name: str, by: str) -> Spans:
+    """Return each span of a column of dates, or band of one of numbers, and in which each level is.
 
     Raises
     ------
     DomainError
-        If the column holds no dates, or its levels are in no single span.
+        If the column holds neither, or its levels are in no single span.
     """
     attribute = domain[name]
-    if not isinstance(attribute, Dates):
+    if isinstance(attribute, Dates) and given_bands(by) != by:
         raise DomainError(
-            f"{shorten(name)} is declared as {shorten(attribute)}, which has no {shorten(by)}: only Dates are grouped "
-            "by a span"
+            f"{shorten(name)} holds dates, which are grouped by {', '.join(map(repr, SPANS))}, not by bands"
+        )
+    if not isinstance(attribute, Dates | Range | Bins):
+        raise DomainError(
+            f"{shorten(name)} is declared as {shorten(attribute)}, which has no {shorten(given_bands(by))}: Dates are "
+            "grouped by a span, such as 'month', and Range or Bins by bands, such as 10 or [0, 18, 65]"
         )
     return attribute.coarser(by, name)
 

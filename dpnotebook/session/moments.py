@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from dpnotebook.domain import Bins, Dates, Times
+from dpnotebook.domain import Bins, Dates, Range, Times
+from dpnotebook.domain.bands import bands_between
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, DomainError, shorten
@@ -515,6 +516,8 @@ class StatementVerbs:
         attribute = self._table.domain[name]
         if isinstance(attribute, Times):
             raise DomainError(f"this is not grouped by {shorten(name)}, which is times of day; sums and means are")
+        if isinstance(attribute, Range | Bins) and name in self._spans:
+            return _bands_sql(name_sql(name), attribute, self._spans[name])
         if not isinstance(attribute, Dates):
             return name_sql(name)
         by = self._spans.get(name, attribute.by)
@@ -570,6 +573,16 @@ def with_days(release: Release, keys: Sequence[str]) -> Release:
         frame=frame.assign(**{key: frame[key].to_numpy(dtype="datetime64[us]") for key in keys}),
         again=None if again is None else lambda confidence: with_days(again(confidence), keys),
     )
+
+
+def _bands_sql(column: str, attribute: Range | Bins, by: str) -> str:
+    """Return the band of a number as SQL; values beyond the declared ones are in the first and the last band."""
+    labels, begins = bands_between(by, *attribute.bounds)
+    cases = [f"WHEN {column} < {begin!r} THEN '{label}'" for begin, label in zip(begins.tolist(), labels, strict=False)]
+    if attribute.outside == "other":
+        low, high = attribute.bounds
+        cases.insert(0, f"WHEN {column} < {low!r} OR {column} > {high!r} THEN 'other'")
+    return f"CASE {' '.join(cases)} WHEN {column} IS NOT NULL THEN '{labels[-1]}' END"
 
 
 def _call(function: str, of: str) -> str:

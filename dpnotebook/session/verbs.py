@@ -26,7 +26,7 @@ from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, refuse_beside, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.call_habits import grouping_keys, number_column
-from dpnotebook.session.date_groups import keys_of, span_workload, spans_of_dates
+from dpnotebook.session.date_groups import coarser_levels, keys_of, span_workload
 from dpnotebook.session.instead import declared_columns, instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns
@@ -79,8 +79,8 @@ class Grouped(StatementVerbs):
         names, self._spans = keys_of(keys)
         self._keys = tuple(checked_keys(names, table))
         for name, by in list(self._spans.items()):
-            spans_of_dates(table.domain, name, by)
-            if by == table.domain[name].by:  # type: ignore[attr-defined]
+            coarser_levels(table.domain, name, by)
+            if by == getattr(table.domain[name], "by", None):
                 del self._spans[name]
 
     if not TYPE_CHECKING:  # a type checker knows what is here
@@ -575,7 +575,7 @@ class Grouped(StatementVerbs):
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
 
     def _by_span(self, measure: Measure, where: Predicate, alone: bool) -> Measure:
-        """Return a measure by longer spans of dates than those that are declared."""
+        """Return a measure by longer spans of dates, or wider bands of numbers, than those that are declared."""
         domain, asked = self._table.domain, per_words(self._spans)
         if measure.kind == "count" and measure.rows is None and alone:
             workload = span_workload(domain, self._keys, self._spans, where)
@@ -612,7 +612,8 @@ class Verbs(Grouped):
         keys
             One or several names; for dates by longer spans than they are declared by, a dict such as
             `{"admitted": "month", "sex": None}`: "week", "month", "quarter" or "year", or "weekday", "month of year" or
-            "quarter of year"; or a `pandas.Grouper`.
+            "quarter of year"; or a `pandas.Grouper`. For numbers by bands, `{"age": 10}`, all of one width, or
+            `{"age": [0, 18, 65]}`, each from one number up to the next.
         options
             As pandas has them, where they say what is done anyway: `by=` for keys, `as_index=False`, `observed=False`,
             `sort=True`, `dropna=False`.
