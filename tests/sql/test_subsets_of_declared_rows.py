@@ -68,6 +68,25 @@ def test_all_groups_together_are_free_where_a_unit_is_in_one(asked, monkeypatch)
         np.testing.assert_allclose(query.run().frame.loc[0, values].to_numpy(dtype=float), exact, rtol=0.02)
 
 
+@pytest.mark.parametrize(
+    ("key", "free"),
+    [
+        ("CASE WHEN kind = 'a' THEN 'a' ELSE 'other' END", True),
+        ("CASE WHEN x < 2 THEN 'low' WHEN x < 9 THEN 'mid' ELSE 'high' END", True),
+        ("CASE WHEN kind = 'a' THEN 1 ELSE 2 END", True),
+        ("CASE WHEN kind = 'a' THEN 'a' WHEN kind = 'b' THEN 'b' END", True),  # what is neither is a group, too
+        ("kind", False),  # others than those declared are in no group
+    ],
+)
+def test_the_groups_of_a_written_case_have_all_rows(key, free):
+    rows = people()
+    with closing(opened(1, "gaussian")) as session:
+        session.sql(f"SELECT {key} AS k, SUM(x) AS s FROM visits GROUP BY k", epsilon=9).run()
+        query = session.sql("SELECT SUM(x) AS s FROM visits", epsilon=1)
+        assert query.plan.free is free
+        assert query.run().frame["s"][0] == pytest.approx(rows.x.sum(), rel=0.2)
+
+
 def test_units_with_several_rows_are_not_added_up():
     with closing(opened(3, "gaussian")) as session:
         session.sql(

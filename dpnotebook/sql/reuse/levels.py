@@ -113,7 +113,19 @@ def key_levels(rows: RowsText, number: int, key: Key) -> KeyLevels:
     else:
         return KeyLevels(column, "integer", _clamped(key, default), missing is not None)
     other = key.kind == "boolean" or (default is not None and _number(default) is not None)
-    return KeyLevels(column, key.kind, tuple(values), missing is not None, other)
+    given = _written_results(absent.this)
+    listed = bool(given) and all(isinstance(result, exp.Literal | exp.Boolean | exp.Null) for result in given)
+    never_missing = listed and not any(isinstance(result, exp.Null) for result in given)
+    return KeyLevels(column, key.kind, tuple(values), missing is not None or never_missing, other or listed)
+
+
+def _written_results(node: exp.Expr) -> list[exp.Expr]:
+    """Return all that a CASE can give, NULL where it has no ELSE; nothing of anything else."""
+    node = _bare(node)
+    if not isinstance(node, exp.Case):
+        return []
+    results = [*(branch.args["true"] for branch in node.args["ifs"]), node.args.get("default") or exp.null()]
+    return [_bare(result) for result in results]
 
 
 def _declared(condition: exp.Expr, column: str, key: Key) -> Any:
