@@ -145,7 +145,7 @@ def private_aggregation(
         rows_if_hidden=rows_if_hidden,
         apart=apart,
     )
-    told = _bounds_notes(measured, source.owner.one)
+    told = _bounds_notes(measured)
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")
     about = [f"{measured.apart_for}: {note}" for note in more]
@@ -153,7 +153,7 @@ def private_aggregation(
     measured = replace(
         measured,
         notes=tuple(dict.fromkeys([*said, *reader.notes, *told])),
-        drawn=measured.said_of_drawn(drawn) if drawn else "",
+        drawn="; ".join([*([measured.said_of_drawn(drawn)] if drawn else []), *_values_drawn(measured, source)]),
     )
     return Aggregation(measured, keys, called, group, source)
 
@@ -211,18 +211,10 @@ def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Read
 BOUNDED = {"declared": "as declared", "follows": "as follows from what it is made of"}
 
 
-def _bounds_notes(select: PrivateSelect, one: str) -> list[str]:
+def _bounds_notes(select: PrivateSelect) -> list[str]:
     """Return what a plan says of bounds; norms that vectors are clipped to are spoken of when it is known of them."""
     found = []
     for i, aggregate in enumerate(select.aggregates):
-        if function_of(aggregate.kind).by_itself and aggregate.bounds is not None and not select.single:
-            most = int(aggregate.bounds[1])
-            values = f"{most} different values" if most > 1 else "one value"
-            found.append(
-                f"{aggregate.words}: {values} of each {one} count{'s' * (most == 1)}, drawn at random, so that a value "
-                "that few share may be missed: contribution='rows' looks at more, with as many times the noise"
-            )
-            continue
         for operand in aggregate.operands:
             column = aggregate.argument if operand is aggregate else operand.words
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
@@ -231,6 +223,23 @@ def _bounds_notes(select: PrivateSelect, one: str) -> list[str]:
             elif function_of(operand.kind).of == "numbers" and operand.bounds_from in BOUNDED and operand.bounds:
                 low, high = map(_shown, operand.bounds)
                 found.append(f"{words} is bounded by {low} and {high}, {BOUNDED[operand.bounds_from]}")
+    return found
+
+
+def _values_drawn(select: PrivateSelect, source: From) -> list[str]:
+    """Return what a plan warns of where only some of the different values of a unit count."""
+    assert source.owner is not None
+    found = []
+    for aggregate in select.aggregates:
+        if not function_of(aggregate.kind).by_itself or aggregate.bounds is None or select.single:
+            continue
+        most = int(aggregate.bounds[1])
+        values = f"{most} different values of each {source.owner.one} count"
+        values = values if most > 1 else f"one value of each {source.owner.one} counts"
+        found.append(
+            f"{aggregate.words}: {values}, drawn at random, so that a value that few share may be missed; "
+            "contribution='rows' looks at more, with as many times the noise"
+        )
     return found
 
 
