@@ -237,6 +237,31 @@ def test_months_are_copied_as_pandas(bench):
     assert "SQL has no statement" in bench.panel.message.value
 
 
+@pytest.mark.parametrize(("typed", "asked"), [("10", "10"), (" 0, 18,65 ", "[0, 18, 65]"), ("[5 20]", "[5, 20]")])
+def test_bands_are_typed(bench, typed, asked):
+    key = bench.panel.add_key("age")
+    key.span.value = typed
+    bench.wait(PATIENCE)
+    assert f"groupby({{'age': {asked}}})" in copied(bench, "pandas")
+
+
+def test_what_is_no_band_is_said(bench, session):
+    key = bench.panel.add_key("age")
+    for typed, said in (
+        ("ten", "bands, such as 10 or [0, 18, 65]"),
+        ("-5", "bands, such as 10"),
+        ("65, 18", "bands, such"),
+    ):
+        key.span.value = typed
+        bench.wait(PATIENCE)
+        assert said in bench.panel.message.value
+        bench.panel.run_button.click()
+    assert session.spent.epsilon == 0
+    key.span.value = ""
+    bench.wait(PATIENCE)
+    assert "groupby('age')" in copied(bench, "pandas")
+
+
 def test_what_cannot_be_is_said_and_spends_nothing(bench, session):
     panel = bench.panel
     for said in ("", "nine", "-3", "0", "inf", "nan"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnotebook.domain import Attribute, Dates
+from dpnotebook.domain.bands import given_bands
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.session.as_sql import as_sql
 
@@ -93,7 +94,7 @@ class ComposedQuestion:
     fraction
         Of a quantile.
     keys
-        What is grouped by, each with the span of dates or None.
+        What is grouped by, each with the span of dates, the bands of numbers as `bands.band_text` has them, or None.
     where
         Which rows, as pandas-query text; empty when all.
     amount, said
@@ -153,7 +154,7 @@ class ComposedQuestion:
     @property
     def _grouping(self) -> Any:
         if any(span for _, span in self.keys):
-            return dict(self.keys)
+            return {name: given_bands(span) for name, span in self.keys}
         names: Sequence[str] = [name for name, _ in self.keys]
         return names[0] if len(names) == 1 else list(names)
 

@@ -1,4 +1,4 @@
-"""What answers are grouped by, as rows of controls: a column each, and of dates the span."""
+"""What answers are grouped by, as rows of controls: a column each, of dates the span, and of numbers the bands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dpnotebook.domain import Attribute, Dates
+from dpnotebook.domain.bands import band_text
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.domain.dates import OF_EVERY
+from dpnotebook.domain.numeric import Numeric
 from dpnotebook.errors import DPError
 
 
@@ -19,13 +21,13 @@ class KeyControls:
     name, label, attribute
         Of the column, what people call it, and its declaration.
     changed
-        Called whenever another span is chosen.
+        Called whenever another span is chosen, or other bands are written.
     """
 
     def __init__(self, name: str, label: str, attribute: Attribute, changed: Callable[[], None]) -> None:
         import ipywidgets as widgets
 
-        self.name = name
+        self.name, self.numeric = name, isinstance(attribute, Numeric)
         self.span: Any = None
         self.remove_button = widgets.Button(
             description=f"Remove {label} from the groups", layout=widgets.Layout(width="auto")
@@ -40,6 +42,16 @@ class KeyControls:
                 style={"description_width": "initial"},
                 layout=widgets.Layout(width="auto"),
             )
+        elif isinstance(attribute, Numeric):
+            self.span = widgets.Text(
+                value="",
+                placeholder="each; or 10, or 0, 18, 65",
+                continuous_update=False,
+                description=f"{label} in bands of, or from",
+                style={"description_width": "initial"},
+                layout=widgets.Layout(width="auto"),
+            )
+        if self.span is not None:
             self.span.observe(lambda _: changed(), "value")
             parts.append(self.span)
         self.widget = widgets.HBox(
@@ -48,8 +60,21 @@ class KeyControls:
 
     @property
     def asked(self) -> tuple[str, str | None]:
-        """The column, and its span where that is longer than what is declared."""
-        return self.name, None if self.span is None else self.span.value
+        """The column, and its span, or bands, where these are longer than what is declared."""
+        span = None if self.span is None else self.span.value
+        return self.name, typed_bands(span) if self.numeric and span is not None else span
+
+
+def typed_bands(text: str) -> str | None:
+    """Return bands that were typed, a width or where they begin; None where nothing was; what is wrong as it is."""
+    parts = text.replace("[", " ").replace("]", " ").replace(",", " ").split()
+    if not parts:
+        return None
+    try:
+        numbers = [float(part) for part in parts]
+        return band_text(numbers[0] if len(numbers) == 1 else numbers)
+    except (ValueError, DPError):
+        return text
 
 
 def spans_of(attribute: Dates) -> list[str]:
