@@ -38,6 +38,7 @@ from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
+from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.plan import StatementPlan
@@ -225,6 +226,8 @@ def measure_statement(
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
+        moving = with_moved(Measuring.from_json(about["measuring"]), *taken_told(about, select))
+        about["measuring"] = moving.to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)
