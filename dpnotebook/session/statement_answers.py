@@ -34,11 +34,11 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
 from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
-from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.plan import StatementPlan

@@ -17,8 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates.bounds import (
+    far_magnitudes,
+    histogram_scale,
+    magnitude_edges,
+    parts_of_unit,
+    surely_between,
+)
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
-from dpnotebook.sql.aggregates.bounds import far_magnitudes, histogram_scale, magnitude_edges, parts_of_unit, surely_between
 from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds

@@ -289,7 +289,9 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
     return lower, upper
 
 
-def _longer(values: Floats, lower: Floats, upper: Floats, moved: float, low: float, high: float) -> tuple[Floats, Floats]:
+def _longer(
+    values: Floats, lower: Floats, upper: Floats, moved: float, low: float, high: float
+) -> tuple[Floats, Floats]:
     """Return intervals that hold as well what moves answers beside the noise, between the least and the most."""
     if not moved:
         return lower, upper

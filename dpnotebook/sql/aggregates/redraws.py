@@ -114,7 +114,7 @@ def _moved(part: AggregateInput, values: Floats, told: tuple[bytes, ...]) -> Flo
     drawn = redrawn_noise("gaussian", FINE, draws, groups + 1, *told, b"moved") / FINE
     alike, own = drawn[:, :1], drawn[:, 1:]
     function = function_of(part.kind)
-    assert isinstance(function, Ratio)
+    assert isinstance(function, Ratio)  # nothing else has it
     return function.redrawn(part, values, (alike + own) / math.sqrt(2.0))
 
 
