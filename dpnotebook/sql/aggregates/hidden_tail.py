@@ -129,10 +129,10 @@ def _laws(
 ) -> _Laws:
     for loud in louds:
         start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
-        if of_one_bin := not alike and _in_one_bin(noisy, start, first, end):
+        if of_one_bin := not alike and _in_one_bin(noisy, start, end):
             start += 1
-        ends = max(end, min(start + 1, edges.size - 1))
-        width = float(edges[ends] - edges[start]) or 1.0
+        behind = max(end, min(start + 1, edges.size - 1))
+        width = float(edges[behind] - edges[start]) or 1.0
         masses = _masses((edges[start:] - edges[start]) / width)
         counts = noisy[start:]
         variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
@@ -160,7 +160,7 @@ def _at(weights: Floats, order: NDArray[np.intp], weight: float) -> int:
     return int(order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)])
 
 
-def _in_one_bin(noisy: Floats, start: int, first: int, end: int) -> bool:
+def _in_one_bin(noisy: Floats, start: int, end: int) -> bool:
     """Return whether nearly all units that are found from a bin on are in that one."""
     return start < end and float(noisy[start]) > MOST_BODY * max(float(noisy[start:end].clip(0.0).sum()), 1.0)
 
