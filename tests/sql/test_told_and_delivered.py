@@ -208,7 +208,7 @@ HOLDS = {"average": 0.9, "variance": 0.8, "deviation": 0.8, "weighted": 0.87}  #
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [TRIED, OTHERS], ids=["tried", "others"])
 def test_what_is_told_beside_what_is_delivered(kinds, capsys):
-    """Prints a table; a minute for each table that is asked of a kind."""
+    """Prints a table; some three minutes of processor time for each half of the kinds."""
     sessions = list(_study(kinds, np.random.default_rng(), 1))
     for asked in ("sum", "average", "variance", "deviation", "weighted"):
         found = [one for what, _, one in sessions if what == asked]
@@ -235,4 +235,4 @@ def test_what_is_told_beside_what_is_delivered(kinds, capsys):
         if larger.sum() >= 5:
             assert bounded[larger].mean() > 0.7
         if asked == "sum":
-            assert within.mean() > 0.8
+            assert within.mean() >= 0.65  # .89 of all tables: of 20, fewer are once in 300 runs
