@@ -83,7 +83,10 @@ def _fewer(plan: StatementPlan, known: AnsweredSelect) -> list[float]:
 
 
 def _with_noise_of(known: Measuring, planned: Measuring, fewer: Sequence[float]) -> Measuring:
-    """Return what was measured with as much noise as is planned; where fewer values count there is more of it."""
+    """Return what was measured with as much noise as is planned; where fewer values count there is more of it.
+
+    Intervals hold as much of what clipping moves as is planned, too.
+    """
     blocks = list(known.blocks)
     for one, other, times in zip(known.parts, planned.parts, fewer, strict=True):
         function = function_of(one.kind)
@@ -94,7 +97,8 @@ def _with_noise_of(known: Measuring, planned: Measuring, fewer: Sequence[float])
         for block in one.blocks if before > 0 else ():
             scale = Fraction(round(float(known.blocks[block].scale) * times * after / before * DIGITS), DIGITS)
             blocks[block] = replace(blocks[block], scale=scale)
-    return replace(known, blocks=tuple(blocks))
+    parts = tuple(replace(one, moved=other.moved) for one, other in zip(known.parts, planned.parts, strict=True))
+    return replace(known, blocks=tuple(blocks), parts=parts)
 
 
 def _worst(release: Release, name: str) -> tuple[float, float] | None:

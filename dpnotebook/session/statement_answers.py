@@ -34,6 +34,7 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
 from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
@@ -225,6 +226,8 @@ def measure_statement(
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
+        moving = with_moved(Measuring.from_json(about["measuring"]), *taken_told(about, select))
+        about["measuring"] = moving.to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)

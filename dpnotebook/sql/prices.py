@@ -26,6 +26,7 @@ from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -149,6 +150,9 @@ def price(
         found = clips(select, usable, costs, accountant, layered=renew) | certain
         known_bounds = {i: clip.bounds for i, clip in found.items()}
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
+        if renew:  # an error that is asked for is one of noise
+            told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
+            measured = with_moved(measured, *told_by)
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)

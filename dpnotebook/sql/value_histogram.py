@@ -17,13 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates.bounds import (
+    far_magnitudes,
+    histogram_scale,
+    magnitude_edges,
+    parts_of_unit,
+    surely_between,
+)
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
-from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges, parts_of_unit, surely_between
 from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import with_centre, with_squares
+from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.value_range import (
@@ -48,6 +55,7 @@ OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
 }  # fmt: skip
 CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
+FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
 
 
@@ -67,6 +75,9 @@ class ValueHistogram:
         Standard deviation of the noise in units, and how many times as wide Gaussian noise is that is far out as often.
     sure
         What bounds hold at least, where nearly all that finer bins tell is one value, and others are far from it.
+    beyond
+        Orders of magnitude behind the bins in which there seem to be units too, such as those of a code for missing
+        values: where that is, and the noisy number of units.
     """
 
     between: Bounds | None
@@ -76,6 +87,7 @@ class ValueHistogram:
     scale: float = math.nan
     tail_ratio: float = 1.0
     sure: Bounds | None = None
+    beyond: tuple[tuple[float, float], ...] = ()
 
     def bounds(self, aggregate: Aggregate, noise: float, *, clipped: bool = False) -> tuple[Bounds | None, Taken]:
         """Return bounds that suit an aggregate, and what they take from its answer.
@@ -100,7 +112,27 @@ class ValueHistogram:
         if aggregate.within is not None:
             found, cut = self._inside(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
+        if found is not None and of is not None and cut.known and self.beyond:
+            cut = self._with_beyond(found, cut, squares=function.squares)
         return (self._centred(found, squares=function.squares) if centred and found else found), cut
+
+    def _with_beyond(self, bounds: Bounds, cut: Taken, *, squares: bool) -> Taken:
+        """Return what bounds take from an answer, with what they take from units that are far from all others."""
+        total = max(sum(self.counts) / self.parts, 1.0)
+        told = [(place, units) for place, units in self.beyond if not bounds[0] <= place <= bounds[1]]
+        places, units = np.array(told).reshape(-1, 2).T
+        edges = np.clip(places, self.edges[0], self.edges[-1])
+        if squares:
+            middle = float(sum(bounds[:2]) / 2)
+            farther = np.maximum((places - middle) ** 2 - (edges - middle) ** 2, 0.0)
+        else:
+            farther = np.abs(places - edges)
+        about = float(farther @ units) / total
+        most = float(farther @ (units + ALLOWED * self.scale)) / total
+        looked = max(cut.looked, float(np.abs(places).max(initial=0.0)))
+        return cut._replace(
+            about=cut.about + about, most=cut.most + FARTHER * most, apart=cut.apart + FARTHER * most, looked=looked
+        )
 
     def _centred(self, bounds: Bounds, *, squares: bool) -> Bounds:
         """Return bounds of values with the mean and the standard deviation of all behind them; see `centring`."""
@@ -140,7 +172,8 @@ class ValueHistogram:
         between = None if self.between is None else [str(bound) for bound in self.between]
         sure = {} if self.sure is None else {"sure": [str(bound) for bound in self.sure]}
         rest = {"between": between, "parts": self.parts, "scale": self.scale, "tail_ratio": self.tail_ratio}
-        return told | rest | sure
+        beyond = {"beyond": [list(one) for one in self.beyond]} if self.beyond else {}
+        return told | rest | sure | beyond
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> ValueHistogram:
@@ -148,7 +181,9 @@ class ValueHistogram:
         between = None if told["between"] is None else (Fraction(told["between"][0]), Fraction(told["between"][1]))
         edges, counts = tuple(map(float, told["edges"])), tuple(map(int, told["counts"]))
         sure = (Fraction(told["sure"][0]), Fraction(told["sure"][1])) if "sure" in told else None
-        return cls(between, edges, counts, int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]), sure)
+        rest = int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]), sure
+        beyond = tuple((float(place), float(units)) for place, units in told.get("beyond", ()))
+        return cls(between, edges, counts, *rest, beyond)
 
 
 @lru_cache(maxsize=256)
@@ -250,7 +285,8 @@ def _measured(
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
         told = surely
-    return ValueHistogram(told, places, numbers, parts, spread, ratio, sure), spent + each
+    beyond = far_magnitudes(magnitudes, first, accountant.noise, (places[0], places[-1]))
+    return ValueHistogram(told, places, numbers, parts, spread, ratio, sure, beyond), spent + each
 
 
 def _units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:

@@ -12,6 +12,7 @@ for _name in (
     "joined_tables",
     "reused_visits",
     "noise_studies",
+    "messy_tables",
 ):
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
     _module = importlib.util.module_from_spec(_spec)

@@ -46,6 +46,9 @@ DIGITS = 6  # of bounds
 FREE = "Answered from the ledger: costs nothing"
 EMPTY = "no group has enough people to be shown"
 BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
+BOUNDED_AND_HELD = (
+    "what a person adds is bounded first; intervals show the noise, and what the bounds leave out where that is said"
+)
 WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
 PICTURES = 3  # columns with values, from which on pictures would not fit into a card
 NOT_FOUND, NULL = "not found", "NULL"
@@ -363,7 +366,10 @@ def _instead(value: float, half: float) -> str:
 
 def _notes(release: Release) -> Iterator[str]:
     if not isinstance(release.question, Question):
-        yield BOUNDED if release.measures else WORKED_OUT
+        from dpnotebook.sql.aggregates.expected import HELD
+
+        bounded = BOUNDED_AND_HELD if any(HELD in note for note in release.notes) else BOUNDED
+        yield bounded if release.measures else WORKED_OUT
         return
     domain = release.question.where.domain
     for measure in release.question.measures:

@@ -249,6 +249,28 @@ def surely_between(noisy: ArrayLike, scale: Fraction, noise: Noise) -> Bounds | 
     return Fraction(magnitude_edges()[core[0]]), Fraction(magnitude_edges()[core[-1] + 1])
 
 
+def far_magnitudes(
+    noisy: ArrayLike, scale: Fraction, noise: Noise, within: tuple[float, float]
+) -> tuple[tuple[float, float], ...]:
+    """Return orders of magnitude outside bounds that seem to have units, which noise does once in a thousand tables.
+
+    Parameters
+    ----------
+    noisy, scale, noise
+        As for `found`.
+    within
+        Bounds, in which finer bins tell of units.
+
+    Returns
+    -------
+    The middle of each of these, and the noisy number of units there.
+    """
+    counts, edges = np.asarray(noisy, dtype=float), magnitude_edges()
+    outside = (edges[:-1] >= within[1]) | (edges[1:] <= within[0])
+    told = outside & (counts >= reached(noise, scale, NEAR / max(int(outside.sum()), 1)))
+    return tuple((float(edges[i : i + 2].mean()), float(counts[i])) for i in np.flatnonzero(told))
+
+
 def _seem_there(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> bool:
     """Return whether there seem to be units in the last of some bins, which are the next ones, and in the first."""
     looked = np.append(counts[1:][-NEXT_SMALLER:], counts[0])

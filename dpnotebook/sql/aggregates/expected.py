@@ -24,6 +24,7 @@ BOUNDS = "found from the data first, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
+HELD = "intervals are longer by what is expected of that, not by the most"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -206,14 +207,15 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm = function_of(part.kind), float(part.bounds[-1])
+    held = f"; {HELD}" if part.moved else ""
     if measuring.contribution_of(part).kind == "rows":
-        return _trimmed(part, cut)
+        return _trimmed(part, cut) + held
     if function.centres:
         less = function.counting_less(norm)
         if lost.known:
             moved, answer = function.taken(lost)
             less += f"; {_moving(moved, answer)}"
-        return f"{_trimmed(part, cut)}; {less}" if cut.known else less
+        return (f"{_trimmed(part, cut)}; {less}" if cut.known else less) + held
     layers = layers_of(part.bounds)
     norm = norm if layers is None else float(layers.outer)
     taken = "hardly any has more"
@@ -276,7 +278,7 @@ def _clipping(
     for i, part in enumerate(measuring.parts):
         kind = measuring.contribution_of(part).kind
         if kind == "rows":
-            found += [_trimmed(part, cut[i])] if i in cut and part.bounds else []
+            found += [clipped(measuring, i, Taken(), cut[i])] if i in cut and part.bounds else []
             continue
         if kind == "l2" and not measuring.grouped and function_of(part.kind).of == "units":
             continue  # a unit is one unit

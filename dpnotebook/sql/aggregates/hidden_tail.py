@@ -25,6 +25,9 @@ SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of t
 RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
+MOST_BODY = 0.8  # of the units that are found, that are in one bin: it is none of a tail
+NOBODY = 10.0  # times as likely, before counts behind such a bin are seen, nobody is there as somebody
+SURELY_MANY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
 LOUD = (40, 20, 10)  # in standard deviations of noise, the same: so many tell how it falls; fewer where no law fits
 FEWEST = 100  # units, the same, where there is little noise: others may be farther out
 ROUGH = 0.1  # of a count: by so much no law is meant to fit
@@ -39,7 +42,15 @@ BESIDE = 0.5  # standard deviations by which more may be there than that law say
 
 
 def hidden_tail(
-    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float, *, beside: bool = False
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    first: int,
+    end: int,
+    usual: float,
+    *,
+    beside: bool = False,
+    alike: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
     """Return how many units each bin behind the last that is found holds: to choose by, on average, and at most.
 
@@ -59,12 +70,15 @@ def hidden_tail(
         Whether the first bin behind may hold what noise allows there, and each other one an eighth of the one before,
         whatever the laws say. These bins are narrow where units are found, so that the law of many of them is told.
         Bounds are chosen by `alike_tails` then.
+    alike
+        Whether all units of a bin may be alike, as those with one row are. If not, and nearly all are in one bin, that
+        bin is no part of a tail: it tells nothing of how those behind it thin out.
 
     Returns
     -------
     Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
-    laws = _laws(noisy, scale, edges, first, end, LOUD[:1] if beside else LOUD)
+    laws = _laws(noisy, scale, edges, first, end, LOUD[:1] if beside else LOUD, alike=alike)
     weights, amounts, hidden = laws.weights, laws.amounts, laws.hidden
     most = amounts + BESIDE / np.sqrt(laws.precisions)
     order = np.argsort(_cut_off(most, hidden, edges, end))
@@ -110,10 +124,15 @@ class _Laws(NamedTuple):
     hidden: Floats
 
 
-def _laws(noisy: Floats, scale: float, edges: Floats, first: int, end: int, louds: Sequence[int]) -> _Laws:
+def _laws(
+    noisy: Floats, scale: float, edges: Floats, first: int, end: int, louds: Sequence[int], *, alike: bool = True
+) -> _Laws:
     for loud in louds:
         start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
-        width = float(edges[end] - edges[start]) or 1.0
+        if of_one_bin := not alike and _in_one_bin(noisy, start, end):
+            start += 1
+        behind = max(end, min(start + 1, edges.size - 1))
+        width = float(edges[behind] - edges[start]) or 1.0
         masses = _masses((edges[start:] - edges[start]) / width)
         counts = noisy[start:]
         variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
@@ -124,6 +143,9 @@ def _laws(noisy: Floats, scale: float, edges: Floats, first: int, end: int, loud
             break
     rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
     likely = -rare - misfits / 2 - np.log(precisions) / 2
+    if of_one_bin:  # perhaps nobody is behind it
+        gain = np.minimum(amounts**2 * precisions / 2, SURELY_MANY)
+        amounts = amounts * np.exp(gain) / (np.exp(gain) + NOBODY)
     weights = np.exp(likely - likely.max())
     return _Laws(weights / weights.sum(), amounts, precisions, masses[:, end - start :])
 
@@ -136,6 +158,11 @@ def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats
 def _at(weights: Floats, order: NDArray[np.intp], weight: float) -> int:
     """Return the first law that has a weight behind it, with those before it in an order."""
     return int(order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)])
+
+
+def _in_one_bin(noisy: Floats, start: int, end: int) -> bool:
+    """Return whether nearly all units that are found from a bin on are in that one."""
+    return start < end and float(noisy[start]) > MOST_BODY * max(float(noisy[start:end].clip(0.0).sum()), 1.0)
 
 
 def _start(noisy: Floats, edges: Floats, first: int, end: int, units: float) -> int:

@@ -76,6 +76,9 @@ class AggregateInput:
     layers
         Of counts and sums in two layers: how answers follow from both; see `layers.Combination`. Nothing before they
         are measured.
+    moved
+        Of means and variances: by how much bounds and norms are taken to move them beside the noise, as a standard
+        deviation; intervals are longer by that. 0 in records of before this was told.
     """
 
     kind: str
@@ -94,6 +97,7 @@ class AggregateInput:
     usual: tuple[Fraction, ...] | None = field(default=None, compare=False)
     inside: bool = field(default=False, compare=False)
     layers: tuple[float, ...] = ()
+    moved: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -213,6 +217,7 @@ class Measuring:
                     "found": part.found,
                 }
                 | ({"layers": list(part.layers)} if part.layers else {})
+                | ({"moved": part.moved} if part.moved else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -252,6 +257,7 @@ class Measuring:
                     entry["points"],
                     found=entry.get("found", True),
                     layers=tuple(entry.get("layers", ())),
+                    moved=float(entry.get("moved", 0.0)),
                 )
                 for entry in value["parts"]
             ),

@@ -185,7 +185,7 @@ def norm_counts(
     start = runs_start(noisy, scale)
     first = noisy.size - end if start is None else start
     tails = (
-        hidden_tail(noisy[:last], scale, edges[: last + 1], min(first, end - 1), end, USUAL)
+        hidden_tail(noisy[:last], scale, edges[: last + 1], min(first, end - 1), end, USUAL, alike=whole)
         if last > end
         else [np.zeros(0)] * 3
     )

@@ -289,6 +289,16 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
     return lower, upper
 
 
+def _longer(
+    values: Floats, lower: Floats, upper: Floats, moved: float, low: float, high: float
+) -> tuple[Floats, Floats]:
+    """Return intervals that hold as well what moves answers beside the noise, between the least and the most."""
+    if not moved:
+        return lower, upper
+    below, above = (np.hypot(np.maximum(part, 0.0), moved) for part in (values - lower, upper - values))
+    return (values - below).clip(low, high), (values + above).clip(low, high)
+
+
 class Ratio(AggregateFunction):
     """A mean, or what is made of means: its errors depend on how many values a group has.
 
@@ -352,16 +362,17 @@ class Ratio(AggregateFunction):
         about = known or KnownGroups.of(np.array([USUAL_ROWS]))
         sizes, most, reach = about.sizes, self.most(part), kappa(confidence, measuring.noise)
         errors = self.errors(measuring, part, replace(about, sizes=np.maximum(about.sizes * about.counting, 1.0)))
+        moved = self.moved(part, about, reach)
         values = self.values(measuring)
         if sizes.size == 1:
             note = f"errors of {self.errors_of} are those of a group of {sizes[0]:,.0f} {values}"
         else:
-            best = min(reach * errors.min(), most)
+            best = min(math.hypot(reach * errors.min(), moved), most)
             note = (
                 f"errors of {self.errors_of} are those of the smallest group, of about {sizes.min():,.0f} {values}; in "
                 f"the largest, of about {sizes.max():,.0f}, ±{best:,.3g}"
             )
-        return Expectation(np.minimum(errors, most), float(min(reach * errors.max(), most)), note)
+        return Expectation(np.minimum(errors, most), min(math.hypot(reach * errors.max(), moved), most), note)
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
         """Return the noisy numbers of values, their means, and their variances where squares are added up too."""
@@ -372,6 +383,14 @@ class Ratio(AggregateFunction):
         mean = (c / n).clip(*_ends(part))
         variance = (squares[0] / n - mean**2).clip(0, _largest_variance(part)) * half**2 if squares else None
         return KnownGroups.of(n, _middle(part) + half * mean, variance)
+
+    def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> float:
+        """Return by how much bounds and norms are taken to move an answer, for intervals that reach so far."""
+        return reach * part.moved
+
+    def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
+        """Return answers that were moved as bounds and norms may have moved them, given draws of variance 1."""
+        return values + part.moved * drawn
 
     def values(self, measuring: Measuring) -> str:
         """Return what the values are that a mean is of."""
@@ -409,6 +428,7 @@ class Mean(Ratio):
         spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
         # A mean between bounds errs by no more than any guess between them would.
         std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
+        lower, upper = _longer(ratio, lower, upper, reach * part.moved / half, low, high)
         middle = _middle(part)
         return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
 
@@ -539,6 +559,7 @@ class Variance(Ratio):
         low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
         slack = np.maximum(high_mean - m, m - low_mean) ** 2
         lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
+        lower, upper = _longer(value, lower, upper, reach * part.moved / _half(part) ** 2, 0.0, most)
         spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
         std_error = np.minimum(np.where(known, spread / n, np.inf), most)
         if part.population:
@@ -600,6 +621,18 @@ class Deviation(Variance):
     def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
         """Return those of the roots of variances."""
         return _half(part) * _moved(*self.of_variances(measuring, part, known), lambda one: np.sqrt(one.clip(0.0)))
+
+    def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> float:
+        """Return by how much bounds and norms may move a standard deviation: the largest one of those that are known.
+
+        Where none is known they are usual: as far as a half-width, or what stands for it.
+        """
+        variances = np.where(np.isnan(known.variances), _half(part) ** 2, known.variances)
+        return float((np.sqrt(variances + reach * part.moved) - np.sqrt(variances)).max())
+
+    def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
+        """Return them by what their variances are moved."""
+        return np.asarray(np.sqrt(np.maximum(values**2 + part.moved * drawn, 0.0)))
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest standard deviation there is between the bounds."""

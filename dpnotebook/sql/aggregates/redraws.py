@@ -6,6 +6,7 @@ Whatever is worked out from such draws is spread as its error is, also where no 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,14 +17,17 @@ from numpy.typing import NDArray
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.function import Integers
 from dpnotebook.sql.aggregates.layers import Combination, noise_of, numbers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.sharpening import measured_scale, weights
 
 Floats = NDArray[np.float64]
 
+FINE = 2.0**20  # steps of a draw of standard deviation 1
 ANY = 0.5  # a confidence: of intervals that nobody looks at
 
 
@@ -78,6 +82,8 @@ def redraw(
     for i, part in enumerate(measuring.parts):
         if part.layers:
             values[i] = _of_layers(measuring, part, numbers, noise)
+        if part.moved:
+            values[i] = _moved(part, values[i], (salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()))
     return Redraws(values, noise, measuring.scales)
 
 
@@ -97,6 +103,19 @@ def _of_layers(measuring: Measuring, part: AggregateInput, numbers: Integers, no
     known = noise_of(measuring, part)
     wider = how.spreads(first, second, *known) / how.errors(first, *known)
     return np.asarray(how.first * first + how.second * second + wider * off)
+
+
+def _moved(part: AggregateInput, values: Floats, told: tuple[bytes, ...]) -> Floats:
+    """Return redraws of a mean or a variance, spread by what bounds and norms may have moved it, as its intervals are.
+
+    One half of that, in variances, is alike for all groups: far values are hardly in one of them alone.
+    """
+    draws, groups = values.shape
+    drawn = redrawn_noise("gaussian", FINE, draws, groups + 1, *told, b"moved") / FINE
+    alike, own = drawn[:, :1], drawn[:, 1:]
+    function = function_of(part.kind)
+    assert isinstance(function, Ratio)  # nothing else has it
+    return function.redrawn(part, values, (alike + own) / math.sqrt(2.0))
 
 
 def redrawn(

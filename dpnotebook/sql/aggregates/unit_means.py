@@ -36,6 +36,10 @@ STEP_OF_SHARES = 0.15  # the same of their numbers of values over the norm
 # How far apart the means of units with many values are, beside single values: no histogram of directions tells that.
 MEANS_APART, SQUARES_APART = 0.5, 0.25
 ANYWHERE = 4.0  # variance of what is not known at all, between -1 and 1
+# Of single values near the centre: vectors are about 1 long, and noise does not tell which of them are longer.
+NEAR = math.sqrt(2.0)
+LOPSIDED = 0.7  # about the skewness of these
+LEAST_MORE = 0.01  # than 1, on average, that they are at least
 LEAST_RATIO = 0.02  # of a norm and a number of values: hardly anybody is in so many groups
 LEAST_SPREAD = 0.15  # half-widths: noise may hide how far means of units are spread, and they hardly are less
 FARTHEST = 1.0  # half-widths: so far from all others may the means of units be that noise hides
@@ -255,12 +259,16 @@ def _moves(
     units = np.where(norm_edges()[1 : lengths.size + 1] >= least, np.maximum(likely + others, 0.0), 0.0)
     parts = _parts(found.noisy[: units.size], TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
     values = _values(told, parts, lengths, squares, weighted)  # of a norm of 1
+    unsure_near = np.zeros(norms.size)
+    if told.directed and not weighted:
+        lengths, clipped, unsure_near = _near_the_centre(norms, lengths, clipped, values, units)
     every = max(float((lengths * values) @ units), 1e-300)
     each = np.maximum((clipped * values) @ units, 1e-300)
     weights, apart = lengths * values * units / every, clipped / each[:, None] - lengths / every
     if told.directed:
         spread_out = _shorter(told, parts)
         shift, unsure = _turned(told, parts, apart * units / spread_out)
+        unsure = np.hypot(unsure, unsure_near / every)
         lean = np.zeros_like(shift)
         between = SQUARES_APART if squares else MEANS_APART
         rows = np.ones_like(values) if weighted else (lengths * values).clip(1.0)  # by weights nobody knows them
@@ -277,6 +285,30 @@ def _moves(
     hidden = 1.0 - every / max(float(found.heavy @ (lengths * values)), every)
     most = about + UNSURE * unsure + farthest * hidden
     return _Moves(norms, norms * groups / each, about, most, each / every, apart * values)
+
+
+def _near_the_centre(
+    norms: Floats, lengths: Floats, clipped: Floats, values: Floats, units: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Return lengths, and what is left of them for each norm, where bins have single values near the centre.
+
+    Most of these are hardly longer than 1, as their number over their length tells. Those that are longer may all be on
+    one side of the centre: by how much a sum may be farther from it than directions say is the third number.
+    """
+    unsure = np.zeros(norms.size)
+    place = int(np.searchsorted(norm_edges(), NEAR, side="left")) - 1
+    if place >= lengths.size or norms.size == 0:
+        return lengths, clipped, unsure
+    longest = NEAR - 1.0
+    more = float(np.clip(1.0 / values[place] - 1.0, LEAST_MORE, longest))
+    power = longest / more - 1.0  # they are 1 and a power of an even number longer
+    passed = ((norms - 1.0) / longest).clip(0.0, 1.0)
+    share = 1.0 - passed ** (1.0 / max(power, 1e-9))  # of them, that are longer than a norm
+    excess = (more * (1.0 - (1.0 - share) ** (power + 1.0)) - longest * passed * share).clip(0.0, more)
+    lengths, clipped = lengths.copy(), clipped.copy()
+    lengths[place], clipped[:, place] = 1.0 + more, 1.0 + more - excess
+    unsure = LOPSIDED / 2.0 * (2.0 * more) ** 1.5 * max(float(units[place]), 0.0) * excess / more
+    return lengths, clipped, unsure
 
 
 def _values(told: UnitMeans, parts: list[_Part], lengths: Floats, squares: bool, weighted: bool) -> Floats:

@@ -199,7 +199,8 @@ def trimmed(
     apart = max(_apart(noisy, scale, edges, low, high, squares), most)
     looked = float(np.abs(edges[[0, -1]]).max())
     between = Fraction(low), Fraction(high)
-    return between, Taken(min(cut, most), most, answer, apart, looked)
+    most = max(most, cut)  # a rare heavy law is most of what is expected
+    return between, Taken(cut, most, answer, max(apart, most), looked)
 
 
 def mean_and_deviation(

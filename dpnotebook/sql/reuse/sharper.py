@@ -24,6 +24,7 @@ from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import without_combinations
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
+from dpnotebook.sql.aggregates.moved import without_moved
 from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
@@ -181,9 +182,10 @@ def _units_for(
         if one is None:  # what is planned has more noise than the release: the price is one of those that rise to it
             if (found := alone(statement.selects[0], released.measuring, units, books)) is None:
                 raise AccuracyError("no noise that can be drawn")
-            errors: Sequence[Expectation] = expected(found[0], accuracy.confidence, released.counting(groups))
+            after = found[0]
         else:
-            errors = one.errors
+            after = one.after
+        errors = expected(without_moved(after), accuracy.confidence, released.counting(groups))
         worst = max(error.half_width if accuracy.error is not None else error.std_error for error in errors)
         if not math.isfinite(worst):
             raise AccuracyError("the error is not known beforehand")
