@@ -222,7 +222,7 @@ class ReadyRows:
 
     @property
     def complete(self) -> bool:
-        """Whether every cell was measured by itself: then these three are found without weights."""
+        """Whether every cell was measured by itself: then what follows is found without weights."""
         return bool(self._apart.all())
 
     def variances(self, questions: csr_array) -> Floats | None:
@@ -242,11 +242,24 @@ class ReadyRows:
         return np.asarray(alone - half.T @ half)
 
     def answers(self, questions: csr_array, values: Floats) -> Floats:
-        """Return the answers that follow from the measured numbers, where every cell was measured by itself."""
-        noise = self._noise
-        cells = np.bincount(self._cells, values[self._alone] * self._said, noise.of_cells.size)
-        missed = values[~self._alone] - noise.counted @ cells
-        return np.asarray(questions @ (cells + (noise.inverse(missed[None])[0] @ noise.counted) / noise.of_cells))
+        """Return the answers that follow from measured numbers, of questions that are determined; without weights.
+
+        What is said of the other cells need not be known one by one: a question is determined where all their values
+        that agree with the numbers add up to the same.
+        """
+        noise, outside = self._noise, self._outside
+        apart = np.bincount(self._cells, values[self._alone] * self._said, noise.of_cells.size)
+        missed = values[~self._alone] - noise.counted @ apart
+        others = more = self._basis.values(missed)
+        for _ in range(REFINEMENTS):
+            more = more - self._basis.values(outside @ more)
+            others = others + more
+        cells = np.empty(self._apart.size)
+        cells[~self._apart] = others
+        cells[self._apart] = (
+            apart + (noise.inverse((missed - outside @ others)[None])[0] @ noise.counted) / noise.of_cells
+        )
+        return np.asarray(questions @ cells)
 
 
 class _Noise:
@@ -326,3 +339,11 @@ class _Basis:
         found[:, span.independent] = values
         found[:, span.dependent] = values @ span.combined.T
         return self._noise.inverse(found * span.lengths)
+
+    def values(self, missed: Floats) -> Floats:
+        """Return values of the cells that are not apart, of which the numbers are as near as they can be to these."""
+        from scipy.linalg import cho_solve
+
+        span, seen = self._span, self._noise.inverse(missed[None])[0] * self._span.lengths
+        found = cho_solve((self._factor, True), seen[span.independent] + seen[span.dependent] @ span.combined)
+        return np.asarray(span.over(found[None])[0] @ span.basis)

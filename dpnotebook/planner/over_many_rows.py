@@ -83,7 +83,8 @@ class ByManyRows(ByRows):
     def _variances(self) -> Floats:
         first, which = self._kinds
         asked = self._asked[first]
-        if (ready := self._rows.complete(self._known)) is not None and (quick := ready.variances(asked)) is not None:
+        ready = self._rows.now(self._known)
+        if ready is not None and ready.complete and (quick := ready.variances(asked)) is not None:
             return quick[which]
         found = [np.where(solved.determined, np.diagonal(solved.covariance), np.inf) for solved in self._in_turn(asked)]
         return np.asarray(np.concatenate(found)[which])
@@ -103,7 +104,7 @@ class ByManyRows(ByRows):
 
     def answers(self, noisy: Floats) -> Floats:
         """Return the answers that follow from noisy numbers."""
-        if (ready := self._rows.complete(self._known)) is not None:
+        if (ready := self._rows.now(self._known)) is not None:
             return ready.answers(self._asked, self._values(noisy))
         return np.concatenate([weights @ noisy for weights in self._of(self._asked)])
 
@@ -127,7 +128,7 @@ class ByManyRows(ByRows):
         """Return what `ByRows.jointly` does, and None of more than are measured as one."""
         if self._asked.shape[0] > MOST_TOGETHER:
             return None
-        if (ready := self._rows.complete(self._known)) is not None:
+        if (ready := self._rows.now(self._known)) is not None and ready.complete:
             return ready.covariance(self._asked), np.zeros((self._asked.shape[0], 0))
         return super().jointly() if math.prod(self._asked.shape) <= MOST_JOINT else None
 

@@ -148,12 +148,9 @@ class MeasuredRows:
         self._latest = key, {row: place for place, row in enumerate(rows)}, solved
         return solved
 
-    def complete(self, known: Iterable[Repeats]) -> ReadyRows | None:
-        """Return the rows, ready, if every cell was measured by itself; None otherwise."""
-        if not self.space.apart.all():
-            return None
-        found = self.ready(self.precisions(known))
-        return found if found.complete else None
+    def now(self, known: Iterable[Repeats]) -> ReadyRows | None:
+        """Return the rows, ready for questions, given all measurements; None where some are only supposed."""
+        return self.ready(self.precisions(known))
 
     def parts(self, known: Iterable[Repeats]) -> Iterator[tuple[Repeats, list[tuple[Observation, slice, Indices]]]]:
         """Yield measurements that are here, and of each part of theirs where its rows are."""
@@ -203,8 +200,8 @@ class RowsBeside(MeasuredRows):
                 self._more.append((at, found, gained))
         return count > 0
 
-    def complete(self, known: Iterable[Repeats]) -> None:
-        """Return nothing: what is beside the rows is not ready."""
+    def now(self, known: Iterable[Repeats]) -> None:
+        """Return nothing: some are only supposed."""
 
     def told_apart(self) -> tuple[csr_array, Indices]:
         """Return the rows, and those beside, and a number of each by which it tells cells apart."""
