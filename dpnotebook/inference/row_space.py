@@ -31,6 +31,7 @@ RESIDUAL = 1e-8  # largest entry of w Q - q, relative to q, of an answer that co
 REFINED = RESIDUAL / 100  # residual above which there is something to take back,
 UNSEEN = 1e-4  # and above which nothing measured sees what is asked
 REFINEMENTS = 2  # of an answer: each takes back most of what rounding lost
+CANCELLED = 1e-4  # of a variance, that is found as a difference: less of it is not precise
 MANY = 400  # single cells that are measured together: fewer are numbers like any other
 
 
@@ -153,7 +154,8 @@ class RowSpace:
         """Add queries, none of them 0, shape (queries, cells)."""
         from scipy.sparse import vstack
 
-        single = rows.shape[0] >= MANY and rows.nnz == rows.shape[0]
+        # A few single cells that were not measured by themselves before are numbers like any other.
+        single = rows.nnz == rows.shape[0] and (rows.shape[0] >= MANY or bool(self.apart[rows.indices].all()))
         self.rows = vstack([self.rows, rows]).tocsr()
         self.alone = np.concatenate([self.alone, np.full(rows.shape[0], single)])
         if not single:
@@ -218,6 +220,47 @@ class ReadyRows:
         found[:, self._alone] = own[:, self._cells] * self._said
         return SolvedRows(found, spread @ spread.T, residuals, missed <= RESIDUAL)
 
+    @property
+    def complete(self) -> bool:
+        """Whether every cell was measured by itself: then what follows is found without weights."""
+        return bool(self._apart.all())
+
+    def variances(self, questions: csr_array) -> Floats | None:
+        """Return the variances of answers, where every cell was measured by itself, shape (questions,).
+
+        None where what the other numbers say is nearly all that is known, of which rounding leaves too little.
+        """
+        alone: Floats = np.asarray(questions.multiply(questions) @ (1 / self._noise.of_cells))
+        half = self._noise.seen(questions)
+        found = alone - np.einsum("ij,ij->j", half, half)
+        return None if (found < CANCELLED * alone).any() else found
+
+    def covariance(self, questions: csr_array) -> Floats:
+        """Return the covariances of answers, where every cell was measured by itself, shape (questions, questions)."""
+        alone = (questions.multiply(1 / self._noise.of_cells) @ questions.T).toarray()
+        half = self._noise.seen(questions)
+        return np.asarray(alone - half.T @ half)
+
+    def answers(self, questions: csr_array, values: Floats) -> Floats:
+        """Return the answers that follow from measured numbers, of questions that are determined; without weights.
+
+        What is said of the other cells need not be known one by one: a question is determined where all their values
+        that agree with the numbers add up to the same.
+        """
+        noise, outside = self._noise, self._outside
+        apart = np.bincount(self._cells, values[self._alone] * self._said, noise.of_cells.size)
+        missed = values[~self._alone] - noise.counted @ apart
+        others = more = self._basis.values(missed)
+        for _ in range(REFINEMENTS):
+            more = more - self._basis.values(outside @ more)
+            others = others + more
+        cells = np.empty(self._apart.size)
+        cells[~self._apart] = others
+        cells[self._apart] = (
+            apart + (noise.inverse((missed - outside @ others)[None])[0] @ noise.counted) / noise.of_cells
+        )
+        return np.asarray(questions @ cells)
+
 
 class _Noise:
     """The noise of numbers less what was measured of the cells that are apart, with covariance 1/P + Q inv(D) Q'.
@@ -257,6 +300,12 @@ class _Noise:
         assert self._factor is not None
         return np.asarray(solve_triangular(self._factor, values, lower=True, check_finite=False))
 
+    def seen(self, questions: csr_array) -> Floats:
+        """Return what the numbers, whitened, see of the noise of what cells say of questions: (numbers, questions)."""
+        if self._factor is None:
+            return np.zeros((0, questions.shape[0]))
+        return self.whitened((self.counted.multiply(1 / self.of_cells) @ questions.T).toarray())
+
     def shared(self, inside: Floats) -> Floats:
         """Return what the numbers count for in the best answers about the cells that are apart, others set aside."""
         if self._factor is None:
@@ -290,3 +339,11 @@ class _Basis:
         found[:, span.independent] = values
         found[:, span.dependent] = values @ span.combined.T
         return self._noise.inverse(found * span.lengths)
+
+    def values(self, missed: Floats) -> Floats:
+        """Return values of the cells that are not apart, of which the numbers are as near as they can be to these."""
+        from scipy.linalg import cho_solve
+
+        span, seen = self._span, self._noise.inverse(missed[None])[0] * self._span.lengths
+        found = cho_solve((self._factor, True), seen[span.independent] + seen[span.dependent] @ span.combined)
+        return np.asarray(span.over(found[None])[0] @ span.basis)

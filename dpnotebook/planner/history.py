@@ -22,6 +22,7 @@ from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_part import Key, Observation
 from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, LeastSquaresState
+from dpnotebook.planner.over_many_rows import MOST_ASKED, ByManyRows
 from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
@@ -427,7 +428,7 @@ class History:
         if part.weight != 1 or not is_identity(part.operator) or not set(asked) <= domain:
             return None
         cells = math.prod(self.domain[name].size for name in names)
-        if not MOST_ATOMS < cells <= over_rows.MOST_CELLS or part.operator.shape[0] * cells > over_rows.MOST_ENTRIES:
+        if not MOST_ATOMS < cells <= over_rows.MOST_CELLS or part.operator.shape[0] > MOST_ASKED:
             return None
         recorded = self._known(summand)
         if len(recorded.by_queries) + len(beside.items) > over_rows.MOST_DIFFERENT:
@@ -448,10 +449,17 @@ class History:
             few = RowsBeside(rows, known.values())
             known = known | supposed
             if few.puts(supposed.values()):
-                return ByRows(part, few, known.values())
+                return self._over_rows(part, few, known)
             rows = rows.copy()
             rows.put(supposed.values(), over_rows.BESIDE)
-        return ByRows(part, rows, known.values())
+        return self._over_rows(part, rows, known)
+
+    def _over_rows(self, part: ProductTerm, rows: MeasuredRows, known: Mapping[str, Repeats]) -> ByRows | None:
+        """Return how a question follows over measured numbers; None where it is of too many counts."""
+        if part.operator.shape[0] * rows.space.apart.size <= over_rows.MOST_ENTRIES:
+            return ByRows(part, rows, known.values())
+        found = ByManyRows(part, rows, known.values())
+        return found if found.few else None
 
     def _soon(self, summand: Summand, beside: Telling, cells: int) -> bool:
         """Return whether classes of levels are found sooner than a block of so many cells is made anew."""

@@ -85,6 +85,7 @@ class LeastSquaresState:
         self.sources: dict[Name, KnownPart] = {}
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._index: tuple[int, LineIndex] | None = None
+        self._latest_line: tuple[int, bytes, RunState] | None = None
         self._latest: tuple[Queries, int, Solved] | None = None
         self._latest_screened: tuple[Queries, int, tuple[Solved, Floats]] | None = None
         self._latest_queries: tuple[ProductTerm, Queries | None] | None = None
@@ -179,10 +180,16 @@ class LeastSquaresState:
         return self._latest[2]
 
     def line(self, cuts: Indices) -> RunState:
-        """Return what is known of the runs between cut points, for a block of one attribute."""
+        """Return what is known of the runs between cut points, for a block of one attribute; the latest is kept.
+
+        A plan asks for the same one at every price that it tries.
+        """
         if self._index is None or self._index[0] != self.information.changes:
             self._index = self.information.changes, line_index(self.information, self.atoms.labels)
-        return self._index[1].line(cuts)
+        kept, asked = self._latest_line, cuts.tobytes()
+        if kept is None or kept[:2] != (self.information.changes, asked):
+            kept = self._latest_line = self.information.changes, asked, self._index[1].line(cuts)
+        return kept[2]
 
     def touches(self, queries: Queries) -> bool:
         """Return whether something was measured of the cells that the queries are about."""

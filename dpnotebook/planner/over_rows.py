@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 MOST_CELLS = 50_000  # of the attributes that are looked at together
 MOST_RANK = 1_800  # independent numbers that are solved for together, and
 MOST_NUMBERS = 2_600  # numbers,
+MOST_BESIDE_ALL = 4_000  # numbers beside those of all cells
 MOST_ENTRIES = 2 * 10**6  # of their queries, and of a question's over the cells
 MOST_DIFFERENT = 300  # different queries
 BESIDE = 400  # rows of what is to be measured next, that always have room
@@ -81,7 +82,8 @@ class MeasuredRows:
         if space.rank > MOST_RANK + more or (found := self.queries(one.part)) is None:
             return False
         kept = np.flatnonzero(np.diff(found.indptr))  # of no cell there is nothing but noise
-        many = kept.size < found.nnz and space.numbers + kept.size > MOST_NUMBERS + more
+        most = MOST_BESIDE_ALL if space.apart.all() else MOST_NUMBERS  # where every cell is known, there is no basis
+        many = kept.size < found.nnz and space.numbers + kept.size > most + more
         if many or space.rows.nnz + found.nnz > MOST_ENTRIES:
             return False
         first = space.alone.size
@@ -108,6 +110,14 @@ class MeasuredRows:
         rows, at = np.nonzero(values)
         return csr_array((values[rows, at], (rows, inside[at])), shape=(count, own.size))
 
+    def told_apart(self) -> tuple[csr_array, Indices]:
+        """Return the rows and a number of each, by which it tells cells apart; tables of single cells have one."""
+        numbers = np.arange(self.space.alone.size)
+        for place, (at, _) in enumerate(self._places.values()):
+            own = numbers[at]  # a view
+            own[self.space.alone[at]] = numbers.size + place
+        return self.space.rows, numbers
+
     def ready(self, precision: Floats) -> ReadyRows:
         """Return the rows with the precision of each, ready for questions."""
         key = precision.tobytes()
@@ -123,11 +133,13 @@ class MeasuredRows:
                 found[at] = one.precision
         return found
 
-    def solved(self, asked: csr_array, known: Iterable[Repeats]) -> SolvedRows:
-        """Return how questions are answered, shape (questions, cells), given all measurements."""
-        return self._solved(asked, self.precisions(known))
+    def solved(self, asked: csr_array, known: Iterable[Repeats], *, keep: bool = True) -> SolvedRows:
+        """Return how questions are answered, shape (questions, cells), given all measurements; and keep it, or not."""
+        return self._solved(asked, self.precisions(known), keep=keep)
 
-    def _solved(self, asked: csr_array, precision: Floats) -> SolvedRows:
+    def _solved(self, asked: csr_array, precision: Floats, *, keep: bool = True) -> SolvedRows:
+        if not keep:
+            return self.ready(precision).solved(asked)
         key, rows = precision.tobytes(), _texts(asked)
         if self._latest is not None and self._latest[0] == key and self._latest[1].keys() >= set(rows):
             _, places, found = self._latest
@@ -135,6 +147,10 @@ class MeasuredRows:
         solved = self.ready(precision).solved(asked)
         self._latest = key, {row: place for place, row in enumerate(rows)}, solved
         return solved
+
+    def now(self, known: Iterable[Repeats]) -> ReadyRows | None:
+        """Return the rows, ready for questions, given all measurements; None where some are only supposed."""
+        return self.ready(self.precisions(known))
 
     def parts(self, known: Iterable[Repeats]) -> Iterator[tuple[Repeats, list[tuple[Observation, slice, Indices]]]]:
         """Yield measurements that are here, and of each part of theirs where its rows are."""
@@ -184,13 +200,25 @@ class RowsBeside(MeasuredRows):
                 self._more.append((at, found, gained))
         return count > 0
 
-    def solved(self, asked: csr_array, known: Iterable[Repeats]) -> SolvedRows:
+    def now(self, known: Iterable[Repeats]) -> None:
+        """Return nothing: some are only supposed."""
+
+    def told_apart(self) -> tuple[csr_array, Indices]:
+        """Return the rows, and those beside, and a number of each by which it tells cells apart."""
+        from scipy.sparse import vstack
+
+        rows, numbers = self._rows.told_apart()
+        further = vstack([found for _, found, _ in self._more])
+        after = numbers.max(initial=0) + 1 + np.arange(further.shape[0])
+        return vstack([rows, further]).tocsr(), np.concatenate([numbers, after])
+
+    def solved(self, asked: csr_array, known: Iterable[Repeats], *, keep: bool = True) -> SolvedRows:
         """Return how questions are answered, shape (questions, cells)."""
         from scipy.sparse import vstack
 
         own = np.concatenate([np.full(found.shape[0], gained) for _, found, gained in self._more])
         sizes = np.maximum(abs(asked).max(axis=1).toarray().ravel(), NOTHING)
-        before = self._rows._solved(asked, self._before)
+        before = self._rows._solved(asked, self._before, keep=keep)
         further = self._rows._solved(vstack([found for _, found, _ in self._more]).tocsr(), self._before)
         across = (before.weights / self._before) @ further.weights.T
         found, gain = beside(before, further, across, own, sizes)
@@ -252,11 +280,15 @@ class ByRows:
     @cached_property
     def _weights(self) -> Floats:
         """What each number counts for in the answers, shape (answers, numbers)."""
-        solved, found = self._solved, []
+        return self._of_numbers(self._solved.weights)
+
+    def _of_numbers(self, of_rows: Floats) -> Floats:
+        """Return what each noisy number counts for, given what each row does; shape (answers, numbers)."""
+        found = []
         for known, parts in self._told:
-            own = np.zeros((len(solved.weights), known.weighted.size))
+            own = np.zeros((len(of_rows), known.weighted.size))
             for one, at, kept in parts:
-                weights = solved.weights[:, at] / math.sqrt(known.precision)
+                weights = of_rows[:, at] / math.sqrt(known.precision)
                 columns = one.part.columns[kept]
                 if one.part.totals is None:
                     own[:, columns] += weights
@@ -277,7 +309,7 @@ class ByRows:
         """Return what each number counts for in a combination of all answers, shape (1, numbers)."""
         return (mixture @ self._weights)[None]
 
-    def jointly(self) -> tuple[Floats, Floats]:
+    def jointly(self) -> tuple[Floats, Floats] | None:
         """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
         solved = self._solved
         if solved.determined.all():

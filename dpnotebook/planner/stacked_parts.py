@@ -43,6 +43,7 @@ class StackedParts:
         self._of = np.repeat(np.arange(len(parts)), sizes)
         single = [len(part.repeats) == 1 and part.summed is None and part.part.totals is None for part in parts]
         self._single = np.array(single)[self._of]
+        self._keys = [next(iter(part.repeats)) if part.repeats else (0, 0) for part in parts]
         self._others = [place for place, one in enumerate(single) if not one]
 
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
@@ -66,8 +67,8 @@ class StackedParts:
         found = draws_of(others, len(weights), most - kept.size)
         if found is None:
             return None
-        keys = [next(iter(part.repeats)) if part.repeats else (0, 0) for part in self.parts]
-        return np.concatenate([weights[:, kept], found[0]], axis=1), [*(keys[at] for at in self._of[kept]), *found[1]]
+        keys = [self._keys[at] for at in self._of[kept].tolist()]
+        return np.concatenate([weights[:, kept], found[0]], axis=1), [*keys, *found[1]]
 
     def _largest(self, numbers: Floats) -> Floats:
         """Return the largest number of each part, at least 0; shape (m, numbers) to (m, parts)."""
