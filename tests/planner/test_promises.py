@@ -28,7 +28,8 @@ CASES = [
     pytest.param("laplace", "large", marks=pytest.mark.slow),
     pytest.param("gaussian", "large", marks=pytest.mark.slow),
 ]
-LEFT_OUT = {"small": {"stricter range", "sum of a part", "at a price", "cumulative, looser"}, "large": set()}
+SLICES = {"ages of a region", "sexes of a region", "regions of a sex", "ages of a sex", "ages of another region"}
+LEFT_OUT = {"small": {*SLICES, "stricter range", "sum of a part", "at a price", "cumulative, looser"}, "large": set()}
 RUNS = 5  # with real noise
 DRAWS = 400_000
 AT_ONCE = 25_000
@@ -60,6 +61,12 @@ def table(size):
 def questions(table):
     """A mixed history: ranges and group-bys that share cells, stricter repeats, sums, cumulative counts, loose ends."""
     count, group, total = table.dp.count, table.dp.groupby, table.dp.sum
+    # Slices, one after another: what is bought for those that are likely to come.
+    yield "ages of a region", group(["age"]).count(where="region == 0", variance=300)
+    yield "sexes of a region", group(["sex"]).count(where="region == 0", variance=300)
+    yield "regions of a sex", group(["region"]).count(where="sex == 'F'", variance=300)
+    yield "ages of a sex", group(["age"]).count(where="sex == 'F'", variance=300)
+    yield "ages of another region", group(["age"]).count(where="region == 1", variance=300)
     yield "histogram", table.dp.histogram("age", variance=400)
     yield "range", count(where="age >= 1 and age < 3", variance=900)
     yield "stricter range", count(where="age >= 1 and age < 4", variance=250)
