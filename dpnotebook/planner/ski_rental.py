@@ -19,7 +19,7 @@ A strategy for ranges is worth its price because it uses what levels have to spa
 alone. After a first purchase no level has been charged more than B N*, and some may have been charged next to nothing
 without it: until more is bought, what follows may come to (B + 1) N* = 3 N*, where it is dear and on levels hardly
 asked about. `tests/planner/test_ski_rental.py` asks such a sequence, made for the purpose (2.3 to 2.6 times). Kept to
-2 N* level by level, 500 short ranges would cost 1.7 times as much, and 1.1 times kept to 3 N*.
+2 N* level by level, 500 short ranges would cost 1.6 times as much, and 1.1 times kept to 3 N*.
 
 B also decides how much more is paid than by buying at once. Skis of price p that are bought when the rent has come to
 r cost r + p: (r + p) / r times what never buying costs and (r + p) / p times what buying at once costs, and of these

@@ -101,6 +101,7 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
     if select.apart is not None:
         bounded = select.apart.contribution
         values["apart"] = [bounded.kind, bounded.most, list(select.apart.aggregates)]
+    values["most_declared"] *= select.counts_all_rows
     for part in ("drawn", "rows_if_hidden", "apart", "most_declared"):
         if not values[part]:
             del values[part]

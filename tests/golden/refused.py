@@ -74,7 +74,7 @@ STATEMENTS = {
     "a clock": "SELECT COUNT(*) FROM visits WHERE day < NOW()",
     "a file": "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
     "an unknown function": "SELECT COUNT(*) FROM visits WHERE UPPR(drug) = 'A'",
-    "distinct values": "SELECT COUNT(DISTINCT drug) FROM visits",
+    "distinct values": "SELECT COUNT(DISTINCT CONCAT(patient_id, drug)) FROM visits",
     "text summed": "SELECT SUM(drug) FROM visits",
     "a cross join": "SELECT COUNT(*) FROM visits, patients",
     "a join by another column": "SELECT COUNT(*) FROM visits JOIN patients ON visits.ward = patients.town",

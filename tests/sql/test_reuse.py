@@ -246,13 +246,14 @@ def test_no_epsilon_is_answered_worse_than_by_itself(noisy):
 
 def test_samples_of_rows_are_not_taken_apart():
     """Of a sample of each unit's rows, those in one town are fewer than a sample of the rows in that town."""
+    drawn = "WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = 1)"
     with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
         protected(session, max_rows=2)
-        session.sql("SELECT town, COUNT(*) FROM visits GROUP BY town", epsilon=1.0, contribution="rows").run()
-        then = "SELECT COUNT(*) FROM visits WHERE town = 'b'"
-        assert not session.sql(then, epsilon=0.1, contribution="rows").plan.free
-        again = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town HAVING COUNT(*) > 1"
-        assert session.sql(again, epsilon=0.1, contribution="rows").plan.free
+        session.sql(f"SELECT {drawn} town, COUNT(*) FROM visits GROUP BY town", epsilon=1.0).run()
+        then = f"SELECT {drawn} COUNT(*) FROM visits WHERE town = 'b'"
+        assert not session.sql(then, epsilon=0.1).plan.free
+        again = f"SELECT {drawn} town, COUNT(*) AS n FROM visits GROUP BY town HAVING COUNT(*) > 1"
+        assert session.sql(again, epsilon=0.1).plan.free
 
 
 def test_what_is_reused_is_kept_with_the_ledger(tmp_path):

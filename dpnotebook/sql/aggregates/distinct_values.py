@@ -29,7 +29,7 @@ class DifferentValues(Statistic):
 class CountValues(Added):
     """COUNT(DISTINCT column) of values that units may share."""
 
-    kind = "distinct"
+    kind = "different values"
     word, counted_in = "distinct", "values"
     statistics = (DifferentValues(),)
     of = "values"

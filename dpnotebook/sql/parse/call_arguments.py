@@ -103,7 +103,7 @@ class _Reader:
                 raise self.error(f"{piece[0].text.upper()} cannot stand here; leave it out", piece)
         if _is_distinct(positional[0]):
             call = replace(call, kind=self.function.distinct or call.kind, distinct=True)
-            if rest and clamped is None:
+            if rest and clamped is None and not self.private:
                 raise self.error("DISTINCT is of one expression here: CONCAT(a, '|', b) makes one of two", rest[0])
         if self.spelling.second is not None:
             if not rest:
