@@ -35,8 +35,8 @@ PLANTED = (
         "a person counts once for every row that fulfils a condition",
         "a person with many such rows changes a number of people by that many",
         ADDED,
-        """return f"CASE WHEN {rows} {'IS NOT NULL' if least is None else f'>= {least}'} THEN 1 ELSE 0 END\"""",
-        """return f"coalesce({rows}, 0)\"""",
+        'return "1" if component.input is None else _one_if(f"{_rows(component, columns)} > 0")',
+        'return "1" if component.input is None else _rows(component, columns)',
         (f"{DISTINCT}_one_unit_changes_such_a_count_no_more_than_it_pays_for",),
     ),
     Mutant(

@@ -50,11 +50,11 @@ class Presence(Statistic):
 
     def of_row(self, component: Component) -> str:
         """Return 1, or 0 where the column is NULL; a unit with several rows in a group is counted once."""
-        return "1" if component.input is None else _has_any(f"p{component.input}", least=None)
+        return "1" if component.input is None else _one_if(f"p{component.input} IS NOT NULL")
 
     def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
         """Return 1, or 0 where the column is NULL in all rows of the unit."""
-        return "1" if component.input is None else _has_any(_rows(component, columns))
+        return "1" if component.input is None else _one_if(f"{_rows(component, columns)} > 0")
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the norm: in one group a unit weighs 1, in more of them less."""
@@ -69,7 +69,7 @@ class PresenceInGroups(Statistic):
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return 1, or 0 where the column is NULL in all rows of the unit."""
         one = number(float(1 / part))
-        return one if component.input is None else f"{one} * {_has_any(_rows(component, columns))}"
+        return one if component.input is None else f"{one} * {_one_if(f'{_rows(component, columns)} > 0')}"
 
 
 class RowCount(Statistic):
@@ -79,7 +79,7 @@ class RowCount(Statistic):
 
     def of_row(self, component: Component) -> str:
         """Return 1, or 0 where the column is NULL."""
-        return "1" if component.input is None else f"CASE WHEN p{component.input} IS NOT NULL THEN 1 ELSE 0 END"
+        return "1" if component.input is None else _one_if(f"p{component.input} IS NOT NULL")
 
     def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
         """Return the clamped number of rows, in steps."""
@@ -120,9 +120,9 @@ class ClampedSum(Statistic):
         return f"coalesce(CAST({columns.total(steps.addend(f'y{component.input}', part))} AS DOUBLE), {steps.ZERO})"
 
 
-def _has_any(rows: str, least: int | None = 1) -> str:
-    """Return 1 where there are rows of a unit, else 0; of a single row it is whether that is marked."""
-    return f"CASE WHEN {rows} {'IS NOT NULL' if least is None else f'>= {least}'} THEN 1 ELSE 0 END"
+def _one_if(condition: str) -> str:
+    """Return SQL that is 1 where a condition holds, else 0."""
+    return f"CASE WHEN {condition} THEN 1 ELSE 0 END"
 
 
 def _rows(component: Component, columns: Columns) -> str:
@@ -212,7 +212,8 @@ class CountUnits(Added):
         one = number(1.0)
         if aggregate.input is None:
             return [one]
-        return [f"{one} * {_has_any(columns.rows(f'p{aggregate.input}'))}"]
+        rows = columns.rows(f"p{aggregate.input}")
+        return [f"{one} * {_one_if(f'{rows} > 0')}"]
 
     def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
         """Return the norm of a unit that is in as many groups as it has rows."""

@@ -234,12 +234,11 @@ def _values_drawn(select: PrivateSelect, source: From) -> list[str]:
         if not function_of(aggregate.kind).by_itself or aggregate.bounds is None or select.single:
             continue
         most = int(aggregate.bounds[1])
-        values = f"{most} different values of each {source.owner.one} count"
-        values = values if most > 1 else f"one value of each {source.owner.one} counts"
-        found.append(
-            f"{aggregate.words}: {values}, drawn at random, so that a value that few share may be missed; "
-            "contribution='rows' looks at more, with as many times the noise"
-        )
+        said, more = f"{most} different values of each {source.owner.one} count", ""
+        if most == 1:
+            said = f"one value of each {source.owner.one} counts"
+            more = "; contribution='rows' looks at more, with as many times the noise"
+        found.append(f"{aggregate.words}: {said}, drawn at random, so that a value that few share may be missed{more}")
     return found
 
 

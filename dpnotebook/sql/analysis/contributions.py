@@ -148,8 +148,9 @@ def clipped_calls(
         return [False] * len(calls)
     several = not source.single and _rows_said([relations[name] for name in _multiplying(source)])[1] != 1
     clipped = [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
-    either = any(clipped) or (several and all(map(_is_by_itself, calls)))  # way, and a threshold goes by vectors
-    return [one or (either and _is_by_itself(call)) for one, call in zip(clipped, calls, strict=True)]
+    # What is bounded by itself stands beside either, and a threshold hides least of what goes by vectors.
+    by_vectors = any(clipped) or (several and all(map(_is_by_itself, calls)))
+    return [one or (by_vectors and _is_by_itself(call)) for one, call in zip(clipped, calls, strict=True)]
 
 
 def values_counted(clause: Clause | None, wanted: str | None, source: From, relations: Mapping[str, Relation]) -> int:
