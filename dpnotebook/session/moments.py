@@ -291,8 +291,8 @@ class StatementVerbs:
         >>> table = session.protect(visits, "visits", unit="pid", max_rows=2, domain={"sex": ["F", "M"]})
         >>> visits.dp.nunique("pid", epsilon=0.5).run().value
         500.0
-        >>> visits.dp.nunique("age", epsilon=0.5).run().value
-        71.0
+        >>> visits.dp.nunique("sex", epsilon=0.5).run().value
+        2.0
         """
         unit = self._table.unit
         if unit is None and column is None:

@@ -24,6 +24,14 @@ PLANTED = (
         ),
     ),
     Mutant(
+        "values show groups that a threshold does not count",
+        "a person alone in many groups has more chances to be shown than delta is for",
+        "sql/rewrite/bounded_aggregation.py",
+        "among = found.groups",
+        "among = None",
+        (f"{DISTINCT}_a_group_that_no_row_is_drawn_in_is_none",),
+    ),
+    Mutant(
         "all different values of a unit count where one should",
         "a person with many values changes their number by that many",
         DRAWING,

@@ -17,7 +17,7 @@ from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.rewrite.bounded_aggregation import totals
+from dpnotebook.sql.rewrite.bounded_aggregation import totals, totals_beside
 from dpnotebook.sql.select import Contribution
 from dpnotebook.sql.statement import Relation
 from dpnotebook.testing import exact_session
@@ -181,6 +181,25 @@ def test_a_draw_is_of_the_values_of_one_unit():
     kept = [{key: n for key, n in zip(one.keys, one.numbers[:, 0].tolist(), strict=True) if n} for one in found]
     assert kept[0] == kept[1] == kept[2]
     assert sum(kept[0].values()) == 2
+
+
+@pytest.mark.parametrize("kind", ["groups", "rows"])
+@pytest.mark.parametrize("asked", [[], ["count"]])
+def test_a_group_that_no_row_is_drawn_in_is_none(kind, asked):
+    """A threshold hides as many groups of one person as it has drawn rows in: its values show no others."""
+    rows = pd.DataFrame({"u": ["a"] * 8, "k0": list("pqrstuvw"), "x0": list("pqrstuvw")}).astype(object)
+    chosen = select(kind=kind, most=2)
+    present = Component("units", None, Fraction(0), Fraction(1), Fraction(1), 1)
+    more = [Component("count", None, Fraction(0), Fraction(1), Fraction(1), 1) for _ in asked]
+    connected = connect(rows)
+    for secret in ("0" * 32, "1" * 32, "2" * 32):
+        whole = totals(chosen, [distinct(5), present, *more], connected, secret)
+        assert len(whole.keys) == 2
+        assert whole.numbers[:, 1].tolist() == [1, 1]
+        alone = totals(chosen, [present], connected, secret)
+        beside = totals_beside(chosen, [present, distinct(5), *more], connected, secret, (present, alone))
+        assert beside.keys == alone.keys == whole.keys
+        assert beside.numbers[:, 1].tolist() == whole.numbers[:, 0].tolist()
 
 
 def test_every_value_is_as_likely():

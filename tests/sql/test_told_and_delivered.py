@@ -181,7 +181,7 @@ def test_intervals_of_skewed_averages_hold(values, rows):
     Of groups that are alike: what is told is of all of them, and more moves in those whose values are larger.
     """
     random, held = np.random.default_rng(), []
-    for _ in range(4):
+    for _ in range(8):  # in one of a hundred noise hides the tail, and they hold every other time
         table = messy(random, TRIED[values], rows, 20_000, alike=True)
         held.append(delivered(table, "average", 0.3, random).held.mean())
     assert np.mean(held) > 0.85

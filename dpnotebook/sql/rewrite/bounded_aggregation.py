@@ -9,7 +9,7 @@ to an L2 norm is the usual step before Gaussian noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -37,7 +37,13 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 MOST = 1 << 53  # whole numbers up to here are floating-point numbers too
 
 
-def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key: str) -> Totals:
+def totals(
+    select: PrivateSelect,
+    components: Sequence[Component],
+    run: Run,
+    key: str,
+    among: Container[tuple[Any, ...]] | None = None,
+) -> Totals:
     """Return what all units add up to in every group.
 
     Parameters
@@ -50,6 +56,8 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
         Executes a query in DuckDB's SQL and gives its columns, masked where NULL.
     key
         A secret, fresh in every query: who knows it knows what is drawn.
+    among
+        All groups that there are, where these were found before; None where they are those that are found.
 
     Returns
     -------
@@ -76,13 +84,17 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
                 columns = run(bins_sql(bounded, together, component, key))
                 bins = np.ma.getdata(columns["bin"]).astype(np.intp)
                 found.add(columns, [(place + bins, columns["v0"])])
-            elif component.distinct:
-                columns = run(distinct_sql(bounded, component, key))
-                found.add(columns, [(place, columns["v0"])])
         whole = [place for place, component in alike if not component.binned and not component.distinct]
         if whole:
             columns = run(totals_sql(bounded, together, key))
             found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(whole)])
+    by_themselves = [(at, one) for at, one in zip(places, components, strict=False) if one.distinct]
+    if among is None and select.selection == "threshold" and len(by_themselves) < len(components):
+        # A group that no row is drawn in is none: a threshold is for as many groups as a unit has drawn rows in.
+        among = found.groups
+    for place, component in by_themselves:
+        columns = run(distinct_sql(select, component, key))
+        found.add(columns, [(place, columns["v0"])], among)
     return found.totals()
 
 
@@ -99,8 +111,8 @@ def totals_beside(
     if known is None or known[0] not in components:
         return totals(select, components, run, key)
     at, (_, before) = components.index(known[0]), known
-    found = totals(select, [*components[:at], *components[at + 1 :]], run, key)
     rows = {group: row for row, group in enumerate(before.keys)}
+    found = totals(select, [*components[:at], *components[at + 1 :]], run, key, rows)
     if not rows.keys() >= set(found.keys):
         raise EngineError("the groups of a table changed while it was read")
     numbers = np.zeros((len(rows), found.numbers.shape[1]), dtype=np.int64)

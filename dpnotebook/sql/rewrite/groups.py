@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -50,7 +50,12 @@ class Found:
         self._rows = {group: i for i, group in enumerate(groups)}
         self._numbers = np.zeros((len(groups), width), dtype=np.int64)
 
-    def add(self, columns: Columns, found: Sequence[tuple[NDArray[np.intp] | int, NDArray[Any]]]) -> None:
+    def add(
+        self,
+        columns: Columns,
+        found: Sequence[tuple[NDArray[np.intp] | int, NDArray[Any]]],
+        among: Container[Group] | None = None,
+    ) -> None:
         """Put the values of groups in their places.
 
         Parameters
@@ -60,13 +65,20 @@ class Found:
         found
             Integers in the order of the columns, each array with where in the group's integers it belongs: one number
             for all, or one for each.
+        among
+            Groups, as they are shown: others are left out. None: all are added.
 
         Raises
         ------
         EngineError
             If two groups of the database are one here: what one of them adds would be lost.
         """
-        rows = self._numbered(columns, len(found[0][1]))
+        read = self._read(columns) if self._keys else [()] * len(found[0][1])
+        if among is not None:
+            kept = np.array([self._shown(group) in among for group in read], dtype=bool)
+            read = [group for group, inside in zip(read, kept, strict=True) if inside]
+            found = [(place if isinstance(place, int) else place[kept], values[kept]) for place, values in found]
+        rows = self._numbered(read)
         for place, values in found:
             places = np.unique(rows * self._width + place)
             if places.size < rows.size:
@@ -80,8 +92,12 @@ class Found:
         keys = tuple(self._shown(groups[i]) for i in order)
         return Totals(keys, self._numbers[list(order)].reshape(len(keys), self._width))
 
-    def _numbered(self, columns: Columns, size: int) -> NDArray[np.intp]:
-        found = self._read(columns) if self._keys else [()] * size
+    @property
+    def groups(self) -> frozenset[Group]:
+        """All groups so far, as they are shown."""
+        return frozenset(map(self._shown, self._rows))
+
+    def _numbered(self, found: Sequence[Group]) -> NDArray[np.intp]:
         rows = np.array([self._rows.setdefault(group, len(self._rows)) for group in found], dtype=np.intp)
         more = len(self._rows) - len(self._numbers)
         if more:
