@@ -20,7 +20,7 @@ from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.tails import half_widths
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.coarser_groups import groups_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Measure, Question, clamping_words
 from dpnotebook.strategy import Strategy

@@ -20,7 +20,7 @@ from dpnotebook.domain import Attribute, Categories, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
-from dpnotebook.query.date_groups import groups_of, per_text
+from dpnotebook.query.coarser_groups import groups_of, per_text
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.query.written_keys import WrittenKeys
 from dpnotebook.workload import Workload

@@ -13,7 +13,7 @@ from dpnotebook.domain import Attribute, Bins, Dates, Domain, Range
 from dpnotebook.domain.calendar import SPANS, begin_of_span
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.to_linear import answer_axes, as_asked, group_factors
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.coarser_groups import groups_of
 from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.workload import AllRange, Identity, Ones, Padded, Prefix, Stack, Total, Weighted, Workload

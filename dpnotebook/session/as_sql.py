@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpnotebook.errors import DPError
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.coarser_groups import groups_of
 from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from dpnotebook.planner.plan import BudgetState
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name, sampled
-from dpnotebook.session.date_groups import key_labels
+from dpnotebook.session.coarser_keys import key_labels
 from dpnotebook.session.release_habits import PLOTS, as_of_frame, refuse_arithmetic, refuse_comparison, refuse_plot
 from dpnotebook.session.together import misses_together
 from dpnotebook.views import ShowsCard, view

@@ -20,13 +20,13 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Noise
-from dpnotebook.query.date_groups import per_words
+from dpnotebook.query.coarser_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value, narrowed
 from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, refuse_beside, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.call_habits import grouping_keys, number_column
-from dpnotebook.session.date_groups import coarser_levels, keys_of, span_workload
+from dpnotebook.session.coarser_keys import coarser_levels, keys_of, span_workload
 from dpnotebook.session.instead import declared_columns, instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns

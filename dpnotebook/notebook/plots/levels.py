@@ -15,7 +15,7 @@ from dpnotebook.domain.calendar import NoDate, Span, begin_of_span, end_of_span,
 from dpnotebook.domain.dates import OF_EVERY
 from dpnotebook.domain.values import is_missing
 from dpnotebook.notebook.cards.release import label
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.coarser_groups import groups_of
 from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:

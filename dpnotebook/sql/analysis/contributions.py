@@ -146,7 +146,7 @@ def clipped_calls(
     """
     if wanted not in ("planned", "alike") or private:
         return [False] * len(calls)
-    several = not source.single and _rows_said([relations[name] for name in _multiplying(source)])[1] != 1
+    several = not source.single and _most_declared(source, relations) != 1
     clipped = [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
     # What is bounded by itself stands beside either, and a threshold hides least of what goes by vectors.
     by_vectors = any(clipped) or (several and all(map(_is_by_itself, calls)))
@@ -165,8 +165,12 @@ def values_counted(clause: Clause | None, wanted: str | None, source: From, rela
     if source.single:
         return 1
     written = None if clause is None else clause.max_rows or clause.max_groups
-    declared = _rows_said([relations[name] for name in _multiplying(source)])[1]
-    return written or ((declared or DRAWN_ROWS) if wanted == "rows" else 1)
+    return written or ((_most_declared(source, relations) or DRAWN_ROWS) if wanted == "rows" else 1)
+
+
+def _most_declared(source: From, relations: Mapping[str, Relation]) -> int | None:
+    """Return how many rows a unit is declared to have at most in what is read; None where nothing is said."""
+    return _rows_said([relations[name] for name in _multiplying(source)])[1]
 
 
 def _rows_said(tables: Sequence[Relation]) -> tuple[list[int | None], int | None]:

@@ -14,7 +14,7 @@ from dpnotebook.domain.spans import Spans
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.coarser_groups import groups_of
 from dpnotebook.query.question import Question
 from dpnotebook.workload import Identity, Kron, Predicates, Workload
 
