@@ -99,12 +99,14 @@ def _is_day(node: exp.Expr) -> bool:
 
 
 def difference(node: exp.Expr) -> exp.Expr:
-    """Return the whole days, months, quarters or years from one date to another one, or hours, minutes or seconds."""
+    """Return the whole days, weeks, months, quarters or years from one date to another, or hours, minutes, seconds."""
     unit = node.args["unit"].name.upper() if node.args.get("unit") is not None else "DAY"
     if unit == "DAY":
         return days(node.this, node.expression)
     if unit in CLOCK:
         return on_the_clock(node.this, node.expression, unit)
+    if unit == "WEEK":
+        return _weeks(node.this, node.expression)
     parts = {"YEAR": (("YEAR", 1),), "QUARTER": (("YEAR", 4), ("QUARTER", 1)), "MONTH": (("YEAR", 12), ("MONTH", 1))}
     ends = []
     for side in (node.this, node.expression):
@@ -115,6 +117,17 @@ def difference(node: exp.Expr) -> exp.Expr:
         ends.append(terms[0] if len(terms) == 1 else exp.Add(this=terms[0], expression=terms[1]))
     made = exp.Sub(this=exp.Paren(this=ends[0]), expression=exp.Paren(this=ends[1]))
     return with_kind(exp.Paren(this=made), "integer")
+
+
+def _weeks(later: exp.Expr, earlier: exp.Expr) -> exp.Expr:
+    """Return how many whole weeks the days from one date to a later one are, as DuckDB counts them."""
+    sevens = exp.Div(
+        this=cast(days(later, earlier), "DOUBLE"),
+        expression=cast(exp.Literal.number(7), "DOUBLE"),
+        typed=True,
+        safe=False,
+    )
+    return with_kind(cast(exp.Trunc(this=sevens), "BIGINT"), "integer")
 
 
 def extract(node: exp.Expr) -> exp.Expr:

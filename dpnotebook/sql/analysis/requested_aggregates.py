@@ -101,6 +101,12 @@ def call_over(node: exp.Expr, source: From, text: Text) -> Call:
         raise text.error(
             "ANY_VALUE would show a row here; it can stand in a query in FROM that is grouped by the unit", node
         )
+    if call.of_truth:
+        raise text.error(
+            "whether one row has something is about that row; write COUNTIF(condition) here, and this in a query in FROM "
+            "that is grouped by the unit",
+            node,
+        )
     if not call.distinct or call.argument is None:
         return call
     written = bare(call.argument)

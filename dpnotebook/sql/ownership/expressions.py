@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.expressions import alike, check_comparisons, kind_of
 from dpnotebook.dialect.safe.expressions import make_total
+from dpnotebook.dialect.safe.typed import Misfit
 from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.sql.ownership.correlated import OF_UNIT, rows_of_unit
 from dpnotebook.sql.ownership.growth import check_growth
@@ -96,6 +97,8 @@ def _name_ends_of_truth(tree: exp.Expr) -> None:
             made = (exp.LogicalAnd if isinstance(node, exp.Min) else exp.LogicalOr)(this=node.this)
             made.meta.update(node.meta)
             node.replace(made)
+        elif (call := call_of(node)) is not None and call.of_truth:
+            raise Misfit("BOOL_OR and BOOL_AND are of a condition, as in BOOL_OR(reason = 'sick')", node)
 
 
 def total(node: exp.Expr, condition: bool = False) -> exp.Expr:

@@ -49,6 +49,8 @@ class Call:
         As it is written.
     anyone
         Whether it is the value of any row, which can only be asked of the rows of one unit.
+    of_truth
+        Whether it is of a condition alone: BOOL_OR, which is its greatest truth value.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Call:
     private: bool = False
     words: str = ""
     anyone: bool = False
+    of_truth: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Call:
         """Return itself: it goes along with copies of the tree that it stands in."""

@@ -24,6 +24,12 @@ MAX_DEPTH = 100
 CONDITIONS = ("COUNTIF", "COUNT_IF")
 DISTINCT = ("APPROX_COUNT_DISTINCT", "APPROX_DISTINCT")  # counted exactly but for noise, as COUNT(DISTINCT column)
 ANY = "ANY_VALUE"
+# Whether a condition holds of some rows, or of all: the greatest and the least of its truth values.
+TRUTHS = {
+    **dict.fromkeys(("BOOL_OR", "LOGICAL_OR"), "MAX"),
+    **dict.fromkeys(("BOOL_AND", "LOGICAL_AND", "EVERY"), "MIN"),
+}
+PLACES = {"OFFSET": 0, "SAFE_OFFSET": 0, "ORDINAL": 1}  # of one in an array, and the number of the first
 
 
 @dataclass
@@ -139,16 +145,23 @@ class Marking:
             if condition is not None or not inside:
                 raise self.text.error("write COUNTIF(condition)", name)
             condition, inside, name = inside, [_like(name, TokenType.STAR, "*")], _like(name, TokenType.VAR, "COUNT")
-        anyone = is_bare(name, ANY)
+        anyone, of_truth = is_bare(name, ANY), is_bare(name, *TRUTHS)
         if is_bare(name, *DISTINCT):
             inside, name = [_like(name, TokenType.DISTINCT, "DISTINCT"), *inside], _like(name, TokenType.VAR, "COUNT")
         elif anyone:  # of one unit's rows, whichever; the same on every engine
             name = _like(name, TokenType.VAR, "MIN")
+        elif of_truth:
+            name = _like(name, TokenType.VAR, TRUTHS[name.text.upper()])
         if is_bare(_at(tokens, after), "OVER"):
             return self._windowed(tokens, index, after), after
+        place, after = _place_in_array(tokens, after)
         last = tokens[after - 1]
         words = " ".join(self.text.statement[name.start : last.end + 1].split())
         call, arguments = read_call(name, inside, words, self.text)
+        if place is not None:
+            call = self._one_of(call, place, last)
+        if of_truth:
+            call = replace(call, of_truth=True)
         if within is not None and call.operands > 1:
             raise self.text.error("WITHIN GROUP is of percentiles; write both columns in the parentheses", name)
         if anyone:
@@ -166,6 +179,18 @@ class Marking:
         )
         ends = _like(name, TokenType.L_PAREN, "("), _like(tokens[close], TokenType.R_PAREN, ")")
         return [marker, ends[0], *kept, ends[1]], after
+
+    def _one_of(self, call: Call, place: int, at: Token) -> Call:
+        """Return a call of an array of quantiles that is of one of them alone."""
+        if not call.array:
+            raise self.text.error("one of several is taken of APPROX_QUANTILES, which gives an array", at)
+        if not 0 <= place < len(call.fractions):
+            raise self.text.error(
+                f"APPROX_QUANTILES(column, {len(call.fractions) - 1}) has {len(call.fractions)} quantiles: the first is "
+                f"[OFFSET(0)], the last [OFFSET({len(call.fractions) - 1})]",
+                at,
+            )
+        return replace(call, fractions=(call.fractions[place],), array=False)
 
     def _windowed(self, tokens: list[Token], index: int, after: int) -> list[Token]:
         """Return what stands for a call before OVER: itself, with markers in it for what it is of."""
@@ -241,9 +266,19 @@ def _is_call(tokens: Tokens, index: int) -> bool:
     following = _at(tokens, index + 1)
     if following is None or following.token_type is not TokenType.L_PAREN:
         return False
-    if not is_bare(tokens[index], *NAMES, *CONDITIONS, *DISTINCT, ANY):
+    if not is_bare(tokens[index], *NAMES, *CONDITIONS, *DISTINCT, *TRUTHS, ANY):
         return False
     return index == 0 or tokens[index - 1].token_type is not TokenType.DOT
+
+
+def _place_in_array(tokens: list[Token], after: int) -> tuple[int | None, int]:
+    """Return which one of an array is taken, from 0 on, as [OFFSET(95)] says behind it, and where to go on."""
+    words = [token.text.upper() for token in tokens[after : after + 6]]
+    if len(words) < 6 or words[0] != "[" or words[1] not in PLACES or words[2] != "(" or words[4:] != [")", "]"]:
+        return None, after
+    if not words[3].isdecimal():
+        return None, after
+    return int(words[3]) - PLACES[words[1]], after + 6
 
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:

@@ -73,7 +73,6 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("First", "Last"), "which row comes first is not said; of the rows of one unit, ARG_MIN(column, day) says it"),
     (("Mode",), f"it would show a row; {AGGREGATES_ARE}"),
     (("CountIf",), "write COUNTIF(condition)"),
-    (("LogicalOr", "LogicalAnd"), f"write COUNTIF(condition) > 0; {AGGREGATES_ARE}"),
     (("Quantile", "PercentileDisc", "Median"), "write PERCENTILE_CONT(column, 0.5)"),
     (("Rand", "Uuid"), NO_CHANCE),
     (("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentDatetime", "CurrentUser"), NO_CLOCK),
