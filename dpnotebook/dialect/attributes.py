@@ -21,6 +21,8 @@ INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
 HIDDEN = "dpnotebook secret "  # in front of a text that is one
 
 
+DAYS_OF = {"day": 1, "week": 7}  # spans of equally many days
+FEW_SPANS = 24  # whose places are looked for one by one
 MANY_RUNS = 8  # of days: more, as all Sundays are, are told by their numbers
 MOST = 1 << 62  # of a sum: noise can be added to it
 
@@ -131,8 +133,34 @@ def _on_clocks(attribute: Dates | Times, column: str, part: Callable[[str], str]
 
 
 def span_number(attribute: Dates, column: str) -> str:
-    """Return an expression for the level of a time within its dates, or nearest to it."""
+    """Return an expression for the level of a time within its dates, or nearest to it.
+
+    Of many days or weeks it is counted how many have passed: what looks for the place among them grows with their
+    number, and for the days of ten years takes seconds to read.
+    """
+    days = DAYS_OF.get(attribute.by)
+    if days is not None and attribute.regular > FEW_SPANS:
+        return counted_spans(str(attribute.starts[1].astype("datetime64[D]")), days, attribute.regular, column)
     return _bin_search(column, [moment(start) for start in attribute.starts[1:-1]], range(attribute.regular))
+
+
+def counted_spans(second: str, days: int, spans: int, column: str) -> str:
+    """Return an expression for the number of the span that a time is in, or nearest to.
+
+    Parameters
+    ----------
+    second
+        The first day of the second span, as the first one can be shorter.
+    days
+        How long spans are.
+    spans
+        How many there are.
+    column
+        SQL of the time.
+    """
+    passed = f"DATE_DIFF('DAY', CAST('{second}' AS DATE), CAST({column} AS DATE))"
+    number = passed if days == 1 else f"CAST(FLOOR(CAST({passed} AS DOUBLE) / {days}) AS BIGINT)"
+    return f"LEAST(GREATEST({number} + 1, 0), {spans - 1})"
 
 
 def level_number(attribute: Range | Bins, column: str, kind: str) -> str:

@@ -103,8 +103,8 @@ def call_over(node: exp.Expr, source: From, text: Text) -> Call:
         )
     if call.of_truth:
         raise text.error(
-            "whether one row has something is about that row; write COUNTIF(condition) here, and this in a query in FROM "
-            "that is grouped by the unit",
+            "whether one row has something is about that row; write COUNTIF(condition) here, and this in a query in "
+            "FROM that is grouped by the unit",
             node,
         )
     if not call.distinct or call.argument is None:

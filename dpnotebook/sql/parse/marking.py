@@ -186,8 +186,8 @@ class Marking:
             raise self.text.error("one of several is taken of APPROX_QUANTILES, which gives an array", at)
         if not 0 <= place < len(call.fractions):
             raise self.text.error(
-                f"APPROX_QUANTILES(column, {len(call.fractions) - 1}) has {len(call.fractions)} quantiles: the first is "
-                f"[OFFSET(0)], the last [OFFSET({len(call.fractions) - 1})]",
+                f"APPROX_QUANTILES(column, {len(call.fractions) - 1}) has {len(call.fractions)} quantiles: the first "
+                f"is [OFFSET(0)], the last [OFFSET({len(call.fractions) - 1})]",
                 at,
             )
         return replace(call, fractions=(call.fractions[place],), array=False)

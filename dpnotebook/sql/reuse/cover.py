@@ -7,27 +7,31 @@ estimates the very totals that would be measured.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.layers import Combination
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
 from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, Told, key_levels
+from dpnotebook.sql.reuse.pieces import PieceLevels, piece_levels
 from dpnotebook.sql.reuse.rows import RowsText, read_rows
 from dpnotebook.sql.rewrite.groups import place_of
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 DIGITS = 10**12  # of the scale of noise that was added up
 Group = tuple[Any, ...]
+Levels = KeyLevels | PieceLevels
 
 
 @dataclass(frozen=True)
@@ -252,32 +256,54 @@ def _kept(
     NotTold
         If that does not follow from the keys, or if there are such rows in no group.
     """
-    levels: dict[int, KeyLevels] = {}
-    of_key: dict[int, list[Told]] = {i: [] for i in range(len(released.keys)) if i not in places}
+    of_key: dict[int, list[tuple[Levels, list[Told]]]] = {}
     for condition in conditions:
-        for i, key in enumerate(released.keys):
-            try:
-                levels[i] = levels.get(i) or key_levels(others, i, key)
-                told = levels[i].told(condition)
-                told(None)
-            except NotTold:
-                continue
-            of_key.setdefault(i, []).append(told)
-            break
+        for i in range(len(released.keys)):
+            known = of_key[i] if i in of_key else [(one, []) for one in _levels(released, others, i, conditions)]
+            if _noted(condition, known):
+                of_key[i] = known
+                break
         else:
             raise NotTold
     kept = list(range(len(keys)))
-    for i, own in of_key.items():
-        level, key = levels.get(i) or key_levels(others, i, released.keys[i]), released.keys[i]
-        if i not in places and not level.has_all(own):
+    for i, key in enumerate(released.keys):
+        if i not in places and i not in of_key and not key_levels(others, i, key).has_all([]):
             raise NotTold
-        place = {} if key.levels is None else {label: number for number, label in enumerate(key.levels)}
+    for i, known in of_key.items():
+        if i not in places and not any(level.has_all(own) for level, own in known):
+            raise NotTold
+        levels = released.keys[i].levels
+        place = {} if levels is None else {label: number for number, label in enumerate(levels)}
         holds: dict[Any, bool] = {}
         for label in {group[i] for group in keys}:
-            value = label if level.values is None else level.values[place[label]]
-            holds[label] = all(told(value) for told in own)
+            holds[label] = all(
+                told(label if level.values is None else level.values[place[label]])
+                for level, own in known
+                for told in own
+            )
         kept = [number for number in kept if holds[keys[number][i]]]
     return kept
+
+
+def _levels(released: PrivateSelect, others: RowsText, number: int, conditions: Sequence[exp.Expr]) -> Iterator[Levels]:
+    """Yield what tells of which groups of a key a condition is true: by its levels, and piece by piece."""
+    key = released.keys[number]
+    with contextlib.suppress(NotTold):
+        yield key_levels(others, number, key)
+    if key.levels is not None:
+        with contextlib.suppress(NotTold):
+            yield piece_levels(released.rows, number, len(key.levels), conditions)
+
+
+def _noted(condition: exp.Expr, known: Sequence[tuple[Levels, list[Told]]]) -> bool:
+    """Note a condition with the first levels that tell of it, and return whether there are such."""
+    for level, own in known:
+        with contextlib.suppress(NotTold):
+            told = level.told(condition)
+            told(None)
+            own.append(told)
+            return True
+    return False
 
 
 def _groups(

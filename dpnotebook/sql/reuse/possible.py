@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.reuse.levels import NotTold, Told, key_levels
+from dpnotebook.sql.reuse.pieces import piece_levels
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.select import Key, PrivateSelect
 
@@ -24,7 +25,9 @@ def possible_levels(select: PrivateSelect) -> tuple[tuple[Any, ...] | None, ...]
     select
         The private aggregation.
     """
-    return tuple(_possible(select.rows, i, key) for i, key in enumerate(select.keys))
+    return tuple(
+        _possible_by_pieces(select.rows, i, key, _possible(select.rows, i, key)) for i, key in enumerate(select.keys)
+    )
 
 
 def possible_groups(select: PrivateSelect, keys: Sequence[Sequence[Any]]) -> NDArray[np.bool_]:
@@ -62,6 +65,21 @@ def _possible(text: str, number: int, key: Key) -> tuple[Any, ...] | None:
             continue
         kept = [(level, value) for level, value in kept if _may_hold(holds, value)]
     return tuple(level for level, _ in kept) if 0 < len(kept) < len(key.levels) else key.levels
+
+
+@lru_cache(maxsize=64)
+def _possible_by_pieces(text: str, number: int, key: Key, known: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """Return those of the levels of a key that rows can have by conditions on what it is worked out from."""
+    rows = read_rows(text)
+    if key.levels is None or known is None or rows is None or not rows.conditions:
+        return known
+    try:
+        found = piece_levels(text, number, len(key.levels), rows.conditions.values())
+    except NotTold:
+        return known
+    may = dict(zip(key.levels, found.may_hold(rows.conditions.values()), strict=True))
+    kept = tuple(level for level in known if may[level])
+    return kept if 0 < len(kept) < len(known) else known
 
 
 def _may_hold(holds: Told, value: Any) -> bool:

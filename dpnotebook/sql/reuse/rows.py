@@ -17,7 +17,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
-from dpnotebook.sql.reuse.spelling import all_of, flattened, is_flat
+from dpnotebook.sql.reuse.spelling import all_of, flattened, is_flat, with_counted_spans
 from dpnotebook.sql.select import PrivateSelect
 
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
@@ -95,7 +95,7 @@ def _read(text: str) -> tuple[RowsText | None, RowsText | None]:
 def _taken_apart(tree: exp.Select) -> tuple[RowsText, list[exp.Expr]]:
     """Return the rows of a tree, which is taken apart, as they are written, and their conditions in one spelling."""
     named = {item.alias: item.unalias() for item in tree.selects}
-    keys = [named[name] for name in _numbered(named, "k")]
+    keys = tuple(named[name] for name in _numbered(named, "k"))
     inputs = [named[name].sql(DIALECT) for name in _numbered(named, "x")]
     first = exp.alias_(named["u"], "u").sql(DIALECT)
     before = [first, *(f"{key.sql(DIALECT)} AS k{i}" for i, key in enumerate(keys))]
@@ -103,13 +103,14 @@ def _taken_apart(tree: exp.Select) -> tuple[RowsText, list[exp.Expr]]:
     behind = tree.sql(DIALECT).removeprefix(f"SELECT {first}")
     joins = tree.args.get("joins") or []
     lists = {join.this.alias_or_name: join for join in joins if LOOKED_UP.fullmatch(join.this.alias_or_name)}
+    keys = tuple(with_counted_spans(key.copy()) for key in keys)
     where = tree.args.get("where")
     tree.set("joins", [join for join in joins if join.this.alias_or_name not in lists])
     tree.set("where", None)
     rows = RowsText(
         tree.sql(DIALECT),
         {} if where is None else _by_text(_all_of(where.this)),
-        tuple(key.copy() for key in keys),
+        keys,
         tuple(_key_text(key.copy(), lists) for key in keys),
         tuple(inputs),
         {name: _levels(join) for name, join in lists.items()},

@@ -6,8 +6,13 @@ logic, in which a condition that is NULL selects no row.
 
 from __future__ import annotations
 
+import datetime
+import itertools
+
+import sqlglot
 from sqlglot import exp
 
+from dpnotebook.dialect.attributes import DAYS_OF, FEW_SPANS, counted_spans
 from dpnotebook.dialect.text import DIALECT
 
 Comparisons = dict[type[exp.Expr], type[exp.Binary]]
@@ -60,6 +65,41 @@ def flattened(tree: exp.Select) -> exp.Select:
     _join_conditions(tree)
     _number_tables(tree)
     return tree
+
+
+def with_counted_spans(key: exp.Expr) -> exp.Expr:
+    """Return a key with its days or weeks counted, whose places earlier versions looked for one by one.
+
+    Parameters
+    ----------
+    key
+        SQL of the number of a key's level; it is not changed.
+    """
+    inside = key.args.get("default") if isinstance(key, exp.Case) else None
+    edges = _searched(inside) if isinstance(inside, exp.Case) else []
+    if len(edges) < FEW_SPANS or not isinstance(inside, exp.Case):
+        return key
+    times = [datetime.datetime.fromisoformat(edge.this.name) for edge in edges]
+    lengths = {(later - earlier).days for earlier, later in itertools.pairwise(times)}
+    (days, *others) = lengths
+    column = inside.args["ifs"][0].this.this.sql(DIALECT)
+    if others or days not in DAYS_OF.values():
+        return key
+    found = key.copy()
+    found.set(
+        "default", sqlglot.parse_one(counted_spans(str(times[0].date()), days, len(edges) + 1, column), read=DIALECT)
+    )
+    return found
+
+
+def _searched(node: exp.Expr) -> list[exp.Expr]:
+    """Return the moments among which places are looked for, in order; none where it is something else."""
+    if not isinstance(node, exp.Case):
+        return []
+    (branch,) = node.args["ifs"] if len(node.args["ifs"]) == 1 else (None,)
+    if branch is None or not isinstance(branch.this, exp.LT) or not isinstance(branch.this.expression, exp.Cast):
+        return []
+    return [*_searched(branch.args["true"]), branch.this.expression, *_searched(node.args["default"])]
 
 
 def _spelled(node: exp.Expr) -> exp.Expr:
