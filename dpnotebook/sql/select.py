@@ -241,6 +241,8 @@ class PrivateSelect:
         where it is of anything else.
     most_declared
         Of one that is of the rows of one table: how many of them a unit has at most, as declared; 0 of anything else.
+    dates
+        SQL of the columns that keys are worked out from which hold dates, which have no hours.
     kept
         Where the rows are kept while several queries read them; empty where each of them asks `rows`.
     grouped
@@ -287,6 +289,7 @@ class PrivateSelect:
     rows_if_hidden: int = 0
     apart: Apart | None = None
     most_declared: int = field(default=0, compare=False)
+    dates: tuple[str, ...] = field(default=(), compare=False, repr=False)
     kept: str = field(default="", compare=False, repr=False)
     grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
     sampled: str = field(default="", compare=False, repr=False)

@@ -102,7 +102,8 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
         bounded = select.apart.contribution
         values["apart"] = [bounded.kind, bounded.most, list(select.apart.aggregates)]
     values["most_declared"] *= select.counts_all_rows
-    for part in ("drawn", "rows_if_hidden", "apart", "most_declared"):
+    values["dates"] = list(select.dates)
+    for part in ("drawn", "rows_if_hidden", "apart", "most_declared", "dates"):
         if not values[part]:
             del values[part]
     return values
@@ -110,7 +111,7 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
 
 def _select_from_json(values: Mapping[str, Any]) -> PrivateSelect:
     given = dict(values) | {name: _fraction(values[name]) for name in FRACTIONS}
-    given |= {name: tuple(values[name]) for name in ("tables", "public", "notes")}
+    given |= {name: tuple(values.get(name, ())) for name in ("tables", "public", "notes", "dates")}
     given["keys"] = tuple(
         Key(key["name"], key["levels"] and tuple(keys_from_json([key["levels"]])[0]), key["kind"])
         for key in values["keys"]

@@ -19,6 +19,7 @@ from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.ownership.semi_joins import with_semi_joins
 from dpnotebook.sql.parse.lengths_of_time import days_in_duckdb
 from dpnotebook.sql.parse.statement_parser import Surface, read_surface
+from dpnotebook.sql.reuse.rows import dates_of_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -126,6 +127,9 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bo
         most = _most_rows(selects[0], reader) if conditions is not None else 0
         inside = private is not top
         selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=inside, most_declared=most)
+    dates = {name: relation.dates for name, relation in reader.relations.items() if relation.dates}
+    if dates:
+        selects = [replace(select, dates=dates_of_keys(select.rows, dates)) for select in selects]
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public), rates=outer.has_rates)
 
 

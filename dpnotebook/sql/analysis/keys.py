@@ -121,6 +121,8 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
         return None
     relation = relations[column.origin[0]]
     attribute = None if relation.domain is None else relation.domain.get(column.origin[1])
+    if isinstance(attribute, Dates):  # a moment is in its day, or what is declared, as an amount is in its bin
+        return _declared_spans(column, attribute.by, relations)
     if attribute is None or (isinstance(attribute, Range) and attribute.regular > MAX_LEVELS):
         return None
     kind = relation.columns[column.origin[1]]

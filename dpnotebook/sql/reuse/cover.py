@@ -167,7 +167,7 @@ def groups_of(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Gro
     if places is None:
         return None
     try:
-        kept = _kept(others, released, keys, more, places)
+        kept = _kept(others, replace(released, dates=select.dates), keys, more, places)
     except NotTold:
         return None
     return _groups(select, released, places, keys, kept)
@@ -292,7 +292,7 @@ def _levels(released: PrivateSelect, others: RowsText, number: int, conditions: 
         yield key_levels(others, number, key)
     if key.levels is not None:
         with contextlib.suppress(NotTold):
-            yield piece_levels(released.rows, number, len(key.levels), conditions)
+            yield piece_levels(released.rows, number, len(key.levels), conditions, released.dates)
 
 
 def _noted(condition: exp.Expr, known: Sequence[tuple[Levels, list[Told]]]) -> bool:

@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -74,10 +74,12 @@ class PieceLevels:
             raise NotTold
 
         def told(pieces: Any) -> bool | None:
-            found = {holds[piece] is True for piece in pieces or ()}
-            if len(found) > 1:
+            if pieces is None:  # no value is in no piece of its own
+                return None
+            found = {holds[piece] is True for piece in pieces}
+            if len(found) != 1:
                 raise NotTold
-            return found.pop() if found else None
+            return found.pop()
 
         return told
 
@@ -88,7 +90,11 @@ class PieceLevels:
     def may_hold(self, conditions: Iterable[exp.Expr]) -> list[bool]:
         """Return of each level whether rows can have it of which conditions on the column are true together."""
         told = [holds for one in conditions if (holds := self.holds.get(one.sql(DIALECT))) is not None]
-        return [any(all(holds[piece] is True for holds in told) for piece in pieces) for pieces in self.values]
+
+        def may(pieces: tuple[int, ...]) -> bool:  # of a level without pieces nothing is known
+            return not pieces or any(all(holds[piece] is True for holds in told) for piece in pieces)
+
+        return [may(pieces) for pieces in self.values]
 
 
 @dataclass
@@ -120,7 +126,9 @@ class _Breaks:
         self.periodic |= other.periodic
 
 
-def piece_levels(text: str, number: int, levels: int, conditions: Iterable[exp.Expr]) -> PieceLevels:
+def piece_levels(
+    text: str, number: int, levels: int, conditions: Iterable[exp.Expr], dates: Collection[str] = ()
+) -> PieceLevels:
     """Return the groups of a key piece by piece, and which conditions are true there.
 
     Parameters
@@ -131,20 +139,25 @@ def piece_levels(text: str, number: int, levels: int, conditions: Iterable[exp.E
         How many levels it has.
     conditions
         Those that are not told of the column alone are left out.
+    dates
+        SQL of columns that hold dates, which have no hours.
 
     Raises
     ------
     NotTold
         If the key is worked out from several columns, or changes within what is told apart.
     """
-    found = _piece_levels(text, number, levels, tuple(sorted({one.sql(DIALECT) for one in conditions})))
+    texts = tuple(sorted({one.sql(DIALECT) for one in conditions}))
+    found = _piece_levels(text, number, levels, texts, tuple(dates))
     if found is None:
         raise NotTold
     return found
 
 
 @functools.lru_cache(maxsize=64)
-def _piece_levels(text: str, number: int, levels: int, conditions: tuple[str, ...]) -> PieceLevels | None:
+def _piece_levels(
+    text: str, number: int, levels: int, conditions: tuple[str, ...], dates: tuple[str, ...]
+) -> PieceLevels | None:
     rows = read_rows(text)
     assert rows is not None
     key, place_of = _number_of_level(rows, rows.keys[number])
@@ -156,7 +169,7 @@ def _piece_levels(text: str, number: int, levels: int, conditions: tuple[str, ..
             with contextlib.suppress(NotTold):
                 told[condition], more = _with_breaks(sqlglot.parse_one(condition, read=DIALECT), column)
                 breaks.add(more)
-        worked_out = _worked_out([key, *told.values()], column, _values(breaks))
+        worked_out = _worked_out([key, *told.values()], column, _values(breaks, column in dates))
     except NotTold:
         return None
     places: list[list[int]] = [[] for _ in range(levels)]
@@ -240,13 +253,25 @@ def _breaks_above(place: exp.Expr) -> _Breaks:
         return _Breaks(by_days=by_days, by_wholes=by_wholes)
     if isinstance(above, exp.Case) and _is_clamp(above, place):
         return _Breaks(by_wholes=True)
-    compared = _compared(node, above)
-    found = _constants(compared) if compared else []
+    kept = isinstance(above, exp.Least | exp.Greatest)
+    found = _ends(node, above) if kept else _constants(_compared(node, above))
+    if not found:
+        raise NotTold
     moments = {value for value in found if isinstance(value, datetime.datetime)}
     numbers = {value for value in found if not isinstance(value, datetime.datetime)}
-    if not compared:
+    return _Breaks(moments, numbers, by_days, by_wholes or kept)
+
+
+def _ends(node: exp.Expr, above: exp.Expr | None) -> list[Value]:
+    """Return the two ends that a value is kept between."""
+    kinds, found = set(), []
+    while isinstance(above, exp.Least | exp.Greatest):
+        kinds.add(type(above))
+        found += _constants(_compared(node, above))
+        node, above = above, above.parent
+    if len(kinds) < 2:
         raise NotTold
-    return _Breaks(moments, numbers, by_days, by_wholes or isinstance(above, exp.Least | exp.Greatest))
+    return found
 
 
 def _is_span(node: exp.Expr | None) -> bool:
@@ -267,7 +292,8 @@ def _breaks_of_part(part: exp.Extract) -> _Breaks:
         raise NotTold
     if isinstance(above, exp.Is):
         return _Breaks(by_days=True)
-    years = _constants(_compared(node, above))
+    kept = isinstance(above, exp.Least | exp.Greatest)
+    years = _ends(node, above) if kept else _constants(_compared(node, above))
     whole = [year for year in years if isinstance(year, int) and 1 <= year < datetime.MAXYEAR]
     if not years or len(whole) < len(years):
         raise NotTold
@@ -324,10 +350,13 @@ def _constants(nodes: Iterable[exp.Expr]) -> list[Value]:
     """
     found: list[Value] = []
     for node in nodes:
-        inner = node
+        inner, of_number = node, False
         while isinstance(inner, exp.Paren | exp.Cast):
+            of_number |= isinstance(inner, exp.Cast) and inner.is_type(*NUMERIC)
             inner = inner.this
         value = literal(inner) if isinstance(inner, exp.Literal | exp.Neg) else None
+        if of_number and isinstance(value, str):
+            value = float(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             found.append(value)
         elif node.find(exp.Column, exp.Query, exp.Boolean) is None:
@@ -353,8 +382,16 @@ def _moment(written: str, text: object) -> Moment:
     return found
 
 
-def _values(breaks: _Breaks) -> list[Value]:
-    """Return one value of every piece between the places where something can change, and these places."""
+def _values(breaks: _Breaks, by_dates: bool) -> list[Value]:
+    """Return one value of every piece between the places where something can change, and these places.
+
+    Parameters
+    ----------
+    breaks
+        Where something can change.
+    by_dates
+        Whether all values are dates: the first moments of days.
+    """
     if breaks.numbers and (breaks.moments or breaks.by_days):
         raise NotTold
     if breaks.numbers or breaks.by_wholes:
@@ -367,11 +404,12 @@ def _values(breaks: _Breaks) -> list[Value]:
         raise NotTold from None
     if (last - first).days > MOST:
         raise NotTold
+    midnight = datetime.datetime(first.year, first.month, first.day)
+    days = {midnight + datetime.timedelta(days=day) for day in range((last - midnight).days + 1)}
+    if by_dates:
+        return sorted(days)
     found = {moment + step for moment in moments for step in (-INSTANT, 0 * INSTANT, INSTANT)} | {first, last}
-    if breaks.by_days:
-        midnight = datetime.datetime(first.year, first.month, first.day)
-        found |= {midnight + datetime.timedelta(days=day) for day in range((last - midnight).days + 1)}
-    return sorted(found)
+    return sorted(found | days if breaks.by_days else found)
 
 
 def _numbers(breaks: _Breaks) -> list[Value]:

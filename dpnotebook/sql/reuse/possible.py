@@ -26,7 +26,8 @@ def possible_levels(select: PrivateSelect) -> tuple[tuple[Any, ...] | None, ...]
         The private aggregation.
     """
     return tuple(
-        _possible_by_pieces(select.rows, i, key, _possible(select.rows, i, key)) for i, key in enumerate(select.keys)
+        _possible_by_pieces(select.rows, i, key, _possible(select.rows, i, key), select.dates)
+        for i, key in enumerate(select.keys)
     )
 
 
@@ -68,13 +69,15 @@ def _possible(text: str, number: int, key: Key) -> tuple[Any, ...] | None:
 
 
 @lru_cache(maxsize=64)
-def _possible_by_pieces(text: str, number: int, key: Key, known: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+def _possible_by_pieces(
+    text: str, number: int, key: Key, known: tuple[Any, ...] | None, dates: tuple[str, ...]
+) -> tuple[Any, ...] | None:
     """Return those of the levels of a key that rows can have by conditions on what it is worked out from."""
     rows = read_rows(text)
     if key.levels is None or known is None or rows is None or not rows.conditions:
         return known
     try:
-        found = piece_levels(text, number, len(key.levels), rows.conditions.values())
+        found = piece_levels(text, number, len(key.levels), rows.conditions.values(), dates)
     except NotTold:
         return known
     may = dict(zip(key.levels, found.may_hold(rows.conditions.values()), strict=True))

@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -137,6 +137,25 @@ def literal(node: exp.Expr) -> Literal | None:
         inner = literal(node.this)
         return -inner if type(inner) in (int, float) else None  # type: ignore[operator]
     return bool(node.this) if isinstance(node, exp.Boolean) else None
+
+
+def dates_of_keys(text: str, dates: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """Return SQL of the columns in the keys of rows which hold dates, which have no hours.
+
+    Parameters
+    ----------
+    text
+        SQL of the rows.
+    dates
+        By table, its columns that hold dates.
+    """
+    rows = read_rows(text)
+    if rows is None or not rows.keys or not any(dates.values()):
+        return ()
+    tables = {table.alias: table.name for table in sqlglot.parse_one(rows.source, read=DIALECT).find_all(exp.Table)}
+    columns = [column for key in rows.keys for column in key.find_all(exp.Column)]
+    found = (column.sql(DIALECT) for column in columns if column.name in dates.get(tables.get(column.table, ""), ()))
+    return tuple(dict.fromkeys(found))
 
 
 def relation_key(select: PrivateSelect) -> str | None:
