@@ -6,23 +6,22 @@ price, and buying then, costs at most twice what was best in hindsight (Karlin, 
 all that is known; skis are a strategy that answers those which are likely to come.
 
 After every question of a kind, all of that kind have cost at most B times what they would have cost without purchases,
-each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at a purchase
-with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may be
-B (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what that
-would have cost, but for what cells have to spare: where a question that is measured by itself is charged to some cells
-only, others may be charged later for nothing, and a purchase, which is charged to more, leaves them less to spare. So
-it is also known what each cell would have been charged without purchases, N, of at most N*. Whatever is asked later
-adds alike to that and to what was charged, A, so that the total comes to N* + max (A - N) at most while without
-purchases it is N*: that is kept below B N* (`Replaced`). Of ranges of one attribute A - N is known level by level, so
-that a strategy may use what some levels have to spare up to that; of group-bys it is bounded by what all purchases
-cost, less what cells would have been charged at least. Where questions of several kinds have bought, what the others
-are ahead by counts as well.
+each beside what was known when it was asked. The proof has three lines. Let A be what a cell was charged and N what it
+would have been charged without purchases, of at most N* in any cell.
 
-A strategy for ranges is worth its price because it uses what levels have to spare, and is bounded in the dearest cell
-alone. After a first purchase no level has been charged more than B N*, and some may have been charged next to nothing
-without it: until more is bought, what follows may come to (B + 1) N* = 3 N*, where it is dear and on levels hardly
-asked about. `tests/planner/test_ski_rental.py` asks such a sequence, made for the purpose (2.3 to 2.6 times). Kept to
-2 N* level by level, 500 short ranges would cost 1.6 times as much, and 1.1 times kept to 3 N*.
+1. A question that buys nothing is charged alike on both sides, to the same cells: A - N changes at purchases alone.
+2. A purchase is made only where A - N is at most (B - 1) N* afterwards in every cell (`Replaced`).
+3. N* never falls. So the dearest cell comes to max A <= N* + max (A - N) <= B N* then, and whatever is asked later.
+
+Had nothing been bought less would have been known, so that N* is no more than what that would have cost.
+
+The second line is needed cell by cell, not for the dearest alone: a question that is measured by itself is charged to
+some cells only, and others have something to spare. A strategy that uses that up is paid for where somebody asks dear
+questions of just these cells afterwards, which would have cost nothing without it. While only the dearest cell was
+bounded, totals came to 2.5 to 2.9 times (`tests/planner/test_ski_rental.py` has who asks them). Of ranges of one
+attribute A - N is known level by level, so that a strategy may use what levels have to spare up to that; of group-bys
+it is bounded by what all purchases cost, less what cells would have been charged at least. Where questions of several
+kinds have bought, what the others are ahead by counts as well.
 
 B also decides how much more is paid than by buying at once. Skis of price p that are bought when the rent has come to
 r cost r + p: (r + p) / r times what never buying costs and (r + p) / p times what buying at once costs, and of these
@@ -113,13 +112,21 @@ class Replaced:
         terms, paid = CellCost.from_json(purchase["cost"]).terms, CellCost.from_json(purchase.get("paid", ())).terms
         bought = int(purchase["bound"])
         if paid:
-            name = next(name for term in paid for name in term.norms)
+            name = next((name for term in (*paid, *terms) for name in term.norms), "")
             further = int((_along(paid, name) - _along(terms, name)).max())
         else:
             further = bought - sum(map(_everywhere, terms))
         return Replaced(
             self.bought + bought, (*self.terms, *terms), (*self.paid, *paid), self.ahead + max(0, further)
         )
+
+    @classmethod
+    def unsaid(cls, units: int) -> dict[str, Any]:
+        """Return a purchase for ranges as plans have it, where an earlier version recorded only what it cost at most.
+
+        It counts as having taken the place of nothing.
+        """
+        return {"bound": units, "cost": [], "paid": CellCost((CostTerm(Fraction(units), {}),)).to_json()}
 
     def credit(self, spend: Spend, instead: CellCost, bound: Fraction, others: int = 0) -> int:
         """Return what a question may cost together with a purchase, for all that follows to stay within the bound.
