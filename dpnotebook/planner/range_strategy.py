@@ -239,8 +239,9 @@ class _Search:
         return bool(self.likely[variances <= 1 - beside - beside[:, None]].sum() >= self.covered)
 
     def best(self, room: Floats) -> _Found:
-        """Return how much the strategy costs that bounds as many ranges as levels may pay for; `MOST` if they cannot."""
-        for self.covered in (SHARE,) if self.most is None else (SHARE, *FEWER):
+        """Return what the strategy costs that bounds as many ranges as levels may pay for; `MOST` if they cannot."""
+        for covered in (SHARE,) if self.most is None else (SHARE, *FEWER):
+            self.covered = covered
             rise, share = self.least_rise(room)
             if rise < MOST:
                 break
