@@ -565,7 +565,7 @@ def _with_purchase(
     instead = cost_of(otherwise, problem.table, problem.ledger.accountant)
     credit = problem.credit(least, BY_DEGREES, instead) if block is None else problem.credit(least, BOUND)
     pricing = Pricing(problem.table, problem.ledger.accountant, history)
-    along: Callable[[], Integers | None] = lambda: None
+    along: Callable[[], Integers | None] | None = None
     if block is not None:
         (name,) = problem.linear.measurement.where.attributes
         along = cache(partial(problem.credit_along, name, BOUND, instead))
@@ -602,7 +602,7 @@ def _with_purchase(
     price = problem.price(items)
     if price > credit or len(set(refined)) < len(refined):
         return None
-    if block is not None and (most := along()) is not None:
+    if along is not None and (most := along()) is not None:
         cost = cost_of(items, problem.table, problem.ledger.accountant)
         if (cost_along(name, cost, most.size) > most).any():
             return None

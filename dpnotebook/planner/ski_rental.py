@@ -15,7 +15,7 @@ would have been charged without purchases, of at most N* in any cell.
 
 Until a second purchase N is just what a session without purchases is charged. After it the account stays one of what
 was known when each question was asked: had nothing been bought less would have been known, and questions would have
-cost more, but on other levels here and there. Of 36 sequences that see both sessions and were made against purchases
+cost more, but on other levels here and there. Of 90 sequences that see both sessions and were made against purchases
 one came to 2.13 times the total of a session without, after its second purchase, and none of the others past 2.
 
 The second line is needed cell by cell, not for the dearest alone: a question that is measured by itself is charged to
