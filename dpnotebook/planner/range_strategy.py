@@ -162,7 +162,7 @@ def price_of(variance: float, noise: Noise, per_unit: int = 1) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Least:
     """The least rise of the dearest cell at which a strategy bounds a share of the ranges, and the share of parts."""
 
     covered: float
@@ -238,14 +238,14 @@ class _Search:
         beside = (np.append(cut, 0.0) + np.append(0.0, cut)) / 2
         return bool(self.likely[variances <= 1 - beside - beside[:, None]].sum() >= self.covered)
 
-    def best(self, room: Floats) -> _Found:
+    def best(self, room: Floats) -> _Least:
         """Return what the strategy costs that bounds as many ranges as levels may pay for; `MOST` if they cannot."""
         for covered in (SHARE,) if self.most is None else (SHARE, *FEWER):
             self.covered = covered
             rise, share = self.least_rise(room)
             if rise < MOST:
                 break
-        return _Found(self.covered, rise, share, self.theta)
+        return _Least(self.covered, rise, share, self.theta)
 
     def lacking(self, room: Floats) -> float:
         """Return how much more every cell would have to be allowed, in prices of one range."""
