@@ -29,7 +29,7 @@ from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
-from dpnotebook.planner.ski_rental import Rent, Replaced
+from dpnotebook.planner.ski_rental import GROUP_BYS, Rent, Replaced
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
 from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
 from dpnotebook.predicate import Predicate
@@ -178,7 +178,10 @@ class History:
             if kind is not None:
                 self.rents[kind] = self.rents.get(kind, Rent()).after(release.units, bought)
                 # Cells of an earlier domain are others: what took their place counts as what would have been paid.
-                if (instead := release.plan.get("instead")) is not None and release.since not in self.earlier:
+                instead = release.plan.get("instead")
+                if instead is None and bought and kind != GROUP_BYS:
+                    instead = Replaced.unsaid(int(release.plan["units"]))
+                if instead is not None and release.since not in self.earlier:
                     self.replaced[kind] = self.replaced.get(kind, Replaced()).after(instead)
             if bought:
                 self.prices = {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.purchase import MOST_CELLS, marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
 from dpnotebook.planner.recorded_answers import Answered
-from dpnotebook.planner.ski_rental import BOUND, BY_DEGREES
+from dpnotebook.planner.ski_rental import BOUND, BY_DEGREES, Integers, cost_along
 from dpnotebook.planner.spare_budget import spare_range
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
@@ -565,9 +565,12 @@ def _with_purchase(
     instead = cost_of(otherwise, problem.table, problem.ledger.accountant)
     credit = problem.credit(least, BY_DEGREES, instead) if block is None else problem.credit(least, BOUND)
     pricing = Pricing(problem.table, problem.ledger.accountant, history)
+    along: Callable[[], Integers | None] | None = None
     if block is not None:
+        (name,) = problem.linear.measurement.where.attributes
+        along = cache(partial(problem.credit_along, name, BOUND, instead))
         found = ranges_to_buy(
-            problem.linear.measurement, target, block, problem.ledger.spend, credit, pricing, problem.worked_out
+            problem.linear.measurement, target, block, problem.ledger.spend, credit, along, pricing, problem.worked_out
         )
     else:
         atoms = _in_play(problem)
@@ -599,14 +602,17 @@ def _with_purchase(
     price = problem.price(items)
     if price > credit or len(set(refined)) < len(refined):
         return None
+    if along is not None and (most := along()) is not None:
+        cost = cost_of(items, problem.table, problem.ledger.accountant)
+        if (cost_along(name, cost, most.size) > most).any():
+            return None
     variances = _delivered(problem, marginal_measurement.Proposal(items, np.minimum(after.asked.variances, target)))
     if variances is None:
         return None
     forecast = problem.rent.forecast(least, price, still)
     units = _units(items, problem)
     option = Option(items, units, variances, 0.0, target=target, bought=later, forecast=forecast)
-    if block is None:
-        option = replace(option, instead=instead)
+    option = replace(option, instead=instead)
     reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, option, variances, accuracy)
 

@@ -18,6 +18,7 @@ from dpnotebook.planner.answers import Answers, Estimates, Floats
 from dpnotebook.planner.items import SCALES
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.product_terms import measurement_from_json, measurement_to_json
+from dpnotebook.planner.ski_rental import GROUP_BYS
 from dpnotebook.planner.to_linear import Assumption, answer_axes, to_linear
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.tails import farthest_of
@@ -78,6 +79,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["actions"] = [action.kind for action in plan.actions]
     if plan.instead is not None:
         values["instead"] = {"bound": plan.units, "cost": plan.instead.to_json()}
+        if plan.kind != GROUP_BYS:
+            values["instead"]["paid"] = plan.cells.to_json()
     if plan.without_reuse is not None:
         values["alone"] = plan.without_reuse.units
         values["alone_total"] = plan.alone_before + plan.without_reuse.units

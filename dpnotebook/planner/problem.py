@@ -23,7 +23,7 @@ from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of, units_in, units_of
 from dpnotebook.planner.product_terms import ProductTerm
-from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent, Replaced
+from dpnotebook.planner.ski_rental import GROUP_BYS, Integers, PurchaseForecast, Purchases, Rent, Replaced
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.laws import Law
@@ -260,7 +260,7 @@ class PlanningProblem:
         """With which questions this one shares what is bought for them: ranges of one attribute, or group-bys."""
         if len(self.question.measures) != 1 or self.question.measures[0].kind != "count":
             return None
-        return f"ranges of {self.question.where.attributes[0]}" if self._counts_along_one else "group-bys"
+        return f"ranges of {self.question.where.attributes[0]}" if self._counts_along_one else GROUP_BYS
 
     @property
     def rent(self) -> Rent:
@@ -280,8 +280,27 @@ class PlanningProblem:
         credit = self.rent.credit(least, bound)
         if instead is None or self.kind is None:
             return credit
-        replaced = self.history.replaced.get(self.kind, Replaced())
-        return min(credit, replaced.credit(self.ledger.spend, instead, bound))
+        return min(credit, self._replaced.credit(self.ledger.spend, instead, bound, self._ahead_elsewhere))
+
+    def credit_along(self, name: str, bound: Fraction, instead: CellCost) -> Integers | None:
+        """Return what a range may cost with a purchase at each level of its attribute, in units, shape (levels,).
+
+        None where the spend of levels adds up: there nothing is measured with what cells have to spare.
+        """
+        if self.ledger.spend.adds is not None:
+            return None
+        found = self._replaced.credit_along(name, self.ledger.spend, instead, bound, self._ahead_elsewhere)
+        return np.broadcast_to(found, (self.table.domain[name].size,))
+
+    @property
+    def _replaced(self) -> Replaced:
+        """What purchases for questions of its kind took the place of."""
+        return Replaced() if self.kind is None else self.history.replaced.get(self.kind, Replaced())
+
+    @property
+    def _ahead_elsewhere(self) -> int:
+        """By how much purchases for other kinds of questions have made cells dearer, in units."""
+        return sum(one.ahead for kind, one in self.history.replaced.items() if kind != self.kind)
 
     @property
     def alone_errors(self) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, scale_for_units
 from dpnotebook.planner.range_forecast import range_forecast
-from dpnotebook.planner.range_strategy import range_strategy
-from dpnotebook.planner.ski_rental import LEAST_ASKED
+from dpnotebook.planner.range_strategy import Lacking, range_strategy
+from dpnotebook.planner.ski_rental import LEAST_ASKED, Integers
 from dpnotebook.planner.spare_budget import range_of
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.spend import Spend
@@ -33,6 +33,7 @@ def ranges_to_buy(
     block: LeastSquaresState,
     spend: Spend,
     credit: int,
+    along: Callable[[], Integers | None],
     pricing: Pricing,
     worked_out: dict[str, StrategyPrice],
 ) -> tuple[tuple[Planned, ...], float] | None:
@@ -46,8 +47,9 @@ def ranges_to_buy(
         Least squares over what was measured of the attribute.
     spend
         What every cell of the table has cost.
-    credit
-        What may be paid, in units; see `ski_rental`.
+    credit, along
+        What may be paid, in units, and works out what may be paid at each level, shape (levels,), None where that is
+        not bounded; see `ski_rental`.
     pricing
         Of which table, with which noise, beside which earlier measurements.
     worked_out
@@ -76,6 +78,7 @@ def ranges_to_buy(
     cuts = np.flatnonzero(np.diff(labels)) + 1
     forecast = range_forecast(starts, ends, variances, domain[name].size, CELLS, cuts)
     spent = spend.by_attribute(name)[: forecast.parts[-1]]
+    most = along()
     purchase = range_strategy(
         forecast,
         block.line(forecast.parts),
@@ -84,7 +87,11 @@ def ranges_to_buy(
         domain[name].size,
         accountant.noise,
         per_unit,
+        None if most is None else np.minimum.reduceat(most[: forecast.parts[-1]], forecast.parts[:-1]),
     )
+    if isinstance(purchase, Lacking):
+        worked_out[name] = StrategyPrice(credit + purchase.units, credit)
+        return None
     bought = any(isinstance(source.part.operator, Coarse) for source in block.sources.values())
     needed = NEVER if purchase is None else purchase.rise * (FURTHER if bought else 1)
     worked_out[name] = StrategyPrice(needed, credit)

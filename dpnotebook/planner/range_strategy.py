@@ -26,10 +26,12 @@ TOLERANCE = 1e-5  # relative decrease of the loss in one of them, at which a des
 EASED, STRESSED = 0.05, 3.0  # factors by which the weight of a range falls and rises at most in one round
 KNOWN = 1e-9  # least variance with which history is taken to know a part of a cell: its inverse stays finite
 SHARE = 0.97  # of the ranges that are bounded
+FEWER = (0.9, 0.8)  # the same where levels may not pay for a strategy that bounds so many
 SLIVER = 0.05  # of the variance of a range, left for what is cut off a part that is not told apart
 PRIOR = 1e6  # variance of what is unknown, relative to the one that is aimed at
 LEAST, MOST = 0.02, 100.0  # rise, in prices of one range
 HALVINGS = 9  # of the logarithm of the rise: to 2%
+BELOW = 0.999  # of what may be spent on a cell, for what rounding adds
 NEARLY = 0.99  # of a rise, above which another one is no better
 BITS = 14  # of the integers of a strategy
 GRADED = 1e-9  # weight of the single cells: so that a workload of full rank is optimised
@@ -73,6 +75,19 @@ class RangePurchase:
     missed: float
 
 
+@dataclass(frozen=True)
+class Lacking:
+    """That levels may not pay for any strategy yet.
+
+    Parameters
+    ----------
+    units
+        About how much more each would have to be allowed.
+    """
+
+    units: int
+
+
 def range_strategy(
     forecast: Forecast,
     line: RunState,
@@ -81,7 +96,8 @@ def range_strategy(
     levels: int,
     noise: Noise,
     per_unit: int = 1,
-) -> RangePurchase | None:
+    most: ArrayLike | None = None,
+) -> RangePurchase | Lacking | None:
     """Return a strategy that makes nearly all ranges of a forecast as accurate as it says, at a low price.
 
     Parameters
@@ -98,26 +114,29 @@ def range_strategy(
         Number of levels of the attribute.
     noise, per_unit
         The accountant's law of noise, and its factor for units with many rows.
+    most
+        What may be spent on each part, in units, shape (parts,); None for anything.
 
     Returns
     -------
     None where history knows enough already.
     """
-    search = _Search(forecast, line, noise)
     price = price_of(forecast.variance, noise, per_unit)
+    search = _Search(forecast, line, noise, None if most is None else np.asarray(most) / price)
     spent = np.asarray(spend, dtype=np.int64)
     room = (maximum - np.maximum.reduceat(spent, search.first)) / price
     if search.enough():
         return None
-    rise, share = search.least_rise(room)
-    best = rise, share, search.theta
+    best = found = search.best(room)
     for _ in range(ROUNDS):
-        search.improve(search.columns(room, rise, share)[0])
-        rise, share = search.least_rise(room)
-        if rise < best[0]:
-            best = rise, share, search.theta
-        search.stress(room, rise, share)
-    rise, share, search.theta = best
+        search.improve(search.columns(room, found.rise, found.share)[0])
+        found = search.best(room)
+        if (-found.covered, found.rise) < (-best.covered, best.rise):
+            best = found
+        search.stress(room, found.rise, found.share)
+    if most is not None and best.rise >= MOST:
+        return Lacking(int(price * search.lacking(room)))
+    rise, share, search.theta = best.rise, best.share, best.theta
     columns, parts = search.columns(room, rise, share)
     matrix = search.matrix(columns)
     operator, column = search.rounded(matrix, parts)
@@ -142,6 +161,16 @@ def price_of(variance: float, noise: Noise, per_unit: int = 1) -> float:
     return float(UNITS * per_unit * law_of(noise).cost(1 / variance))
 
 
+@dataclass(frozen=True, eq=False)
+class _Least:
+    """The least rise of the dearest cell at which a strategy bounds a share of the ranges, and the share of parts."""
+
+    covered: float
+    rise: float
+    share: float
+    theta: Floats
+
+
 class _Search:
     """A p-Identity over the merged cells of a forecast, and the weight of the parts of each cell.
 
@@ -149,7 +178,7 @@ class _Search:
     of 1 has noise of variance 1, whatever the law.
     """
 
-    def __init__(self, forecast: Forecast, line: RunState, noise: Noise) -> None:
+    def __init__(self, forecast: Forecast, line: RunState, noise: Noise, most: Floats | None = None) -> None:
         corners = line.diffuse(PRIOR * forecast.variance) / forecast.variance
         at = np.searchsorted(forecast.parts, forecast.edges)
         steps = np.diff(np.diff(corners[np.ix_(at, at)], axis=0), axis=1)
@@ -157,11 +186,13 @@ class _Search:
         self.known = (known + known.T) / 2
         self.first, self.parts = at[:-1], np.diff(at)
         self.of_parts = _of_parts(corners, at)
+        self.most = None if most is None else BELOW * np.minimum.reduceat(most, self.first)
         self.slivers = SLIVER * np.minimum(1.0, np.diff(forecast.edges) / self.parts - 1)
         self.likely, self.weights = forecast.weights, forecast.weights
         self.power = law_of(noise).power
         self.cells = forecast.cells
         self.theta = next(starting_points(self.cells, default_rows(self.cells)))
+        self.covered = SHARE
 
     def enough(self) -> bool:
         """Return whether history alone knows nearly all of the likely ranges well enough."""
@@ -173,7 +204,7 @@ class _Search:
         Parts are so precise that, with what is known of them, a part of the cell has at most this share of the variance
         of a range; but no more than half of what the cell may spend goes into them.
         """
-        whole = np.maximum(room + rise, LEAST)
+        whole = np.maximum(room + rise if self.most is None else np.minimum(room + rise, self.most), LEAST)
         # Of s parts the first k are known with variance k (s - k) / s if their sum is: s / 6 in the mean.
         precision = np.where(self.parts > 1, self.parts / 6 * np.maximum(1 / share - 1 / self.of_parts, 0), 0.0)
         parts = np.minimum(precision ** (self.power / 2), whole / 2)
@@ -205,7 +236,25 @@ class _Search:
         precision = parts ** (2 / self.power) * 6 / self.parts
         cut = np.where(self.parts > 1, 1 / (precision + 1 / self.of_parts), 0.0) + self.slivers
         beside = (np.append(cut, 0.0) + np.append(0.0, cut)) / 2
-        return bool(self.likely[variances <= 1 - beside - beside[:, None]].sum() >= SHARE)
+        return bool(self.likely[variances <= 1 - beside - beside[:, None]].sum() >= self.covered)
+
+    def best(self, room: Floats) -> _Least:
+        """Return what the strategy costs that bounds as many ranges as levels may pay for; `MOST` if they cannot."""
+        for covered in (SHARE,) if self.most is None else (SHARE, *FEWER):
+            self.covered = covered
+            rise, share = self.least_rise(room)
+            if rise < MOST:
+                break
+        return _Least(self.covered, rise, share, self.theta)
+
+    def lacking(self, room: Floats) -> float:
+        """Return how much more every cell would have to be allowed, in prices of one range."""
+        allowed, low, high = self.most, LEAST, MOST
+        for _ in range(HALVINGS):
+            middle = (low * high) ** 0.5
+            self.most = allowed + middle
+            low, high = (low, middle) if self.least_rise(room)[0] < MOST else (middle, high)
+        return high
 
     def least_rise(self, room: Floats) -> tuple[float, float]:
         """Return the rise of the dearest cell at which the strategy is accurate enough, and the share of the parts."""

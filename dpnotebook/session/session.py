@@ -117,9 +117,8 @@ class Session(ShowsCard):
     purchases
         What happens when questions of a kind have cost so much that a strategy for those to come pays: "auto" buys it
         with the question that is asked, as its card says before; "offer" only says so on the card; "never" does not
-        look for one. All questions of a kind together cost at most twice what each would have cost without a purchase,
-        beside what was known when it was asked; but for ranges in a sequence that was made against it, which may come
-        to three times.
+        look for one. After every question, all of a kind together have cost at most twice what each would have cost
+        without a purchase, beside what was known when it was asked, whatever is asked after a purchase too.
     policy
         What the owner of the tables allows; `Session.from_policy` reads it from a file. A ledger that is under a policy
         is opened with that alone.
