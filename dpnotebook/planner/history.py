@@ -455,7 +455,9 @@ class History:
         return self._over_rows(part, rows, known)
 
     def _over_rows(self, part: ProductTerm, rows: MeasuredRows, known: Mapping[str, Repeats]) -> ByRows | None:
-        """Return how a question follows over measured numbers; None where it is of too many counts."""
+        """Return how a question follows over measured numbers; None where these or its counts are too many."""
+        if next(rows.parts(known.values()), None) is None:
+            return None
         if part.operator.shape[0] * rows.space.apart.size <= over_rows.MOST_ENTRIES:
             return ByRows(part, rows, known.values())
         found = ByManyRows(part, rows, known.values())

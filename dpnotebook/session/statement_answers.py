@@ -49,7 +49,7 @@ from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
-from dpnotebook.sql.rewrite.profiles import grouped
+from dpnotebook.sql.rewrite.kept import kept_for
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -216,10 +216,8 @@ def measure_statement(
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
         several = keep is not None and (several or bool(select.rows_if_hidden))
-        query, columns = (grouped(select) if several else None) or (select.rows, ())
-        rows = keep(query, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
-        with rows as name:
-            read = replace(select, kept=name or "", grouped=columns if name else ())
+        kept_rows = kept_for(select, _keeping(select, keep)) if several and keep is not None else nullcontext(select)
+        with kept_rows as read:
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
             answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep)
         if counted is not None:
@@ -234,6 +232,11 @@ def measure_statement(
         told.append(about)
     digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
     return numbers, {"selects": told} | digests
+
+
+def _keeping(select: PrivateSelect, keep: Keep) -> Callable[[str], AbstractContextManager[str | None]]:
+    """Return what keeps rows of the tables of a private aggregation."""
+    return lambda query: keep(query, (*select.tables, *select.public))
 
 
 class _How(NamedTuple):
@@ -271,10 +274,7 @@ def _measured(
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
-    def kept(query: str) -> AbstractContextManager[str | None]:
-        return nullcontext() if keep is None else keep(query, (*select.tables, *select.public))
-
-    keeping = None if keep is None else kept
+    keeping = None if keep is None else _keeping(select, keep)
     share = shares(select, units, accountant, clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
