@@ -219,13 +219,14 @@ def measure_statement(
         kept_rows = kept_for(select, _keeping(select, keep)) if several and keep is not None else nullcontext(select)
         with kept_rows as read:
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
-            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep)
+            answer, measured, about = _measured(
+                read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep
+            )
         if counted is not None:
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
-        moving = with_moved(Measuring.from_json(about["measuring"]), *taken_told(about, select))
-        about["measuring"] = moving.to_json()
+        about["measuring"] = with_moved(measured, *taken_told(about, select)).to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)
@@ -268,8 +269,8 @@ def _measured(
     values: Mapping[int, Bounds | None],
     cuts: Mapping[int, Taken],
     keep: Keep | None = None,
-) -> tuple[Integers, dict[str, Any]]:
-    """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
+) -> tuple[Integers, Measuring, dict[str, Any]]:
+    """Return the noisy numbers of the groups that may be shown, what they are, and their keys and bounds."""
 
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
@@ -318,14 +319,14 @@ def _measured(
         shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
         keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
         planned = with_combinations(planned, drawn[shown], how.noisy)
-        about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+        about: dict[str, Any] = {"keys": keys_to_json(keys)}
         if profile or rows_found:
             about |= {"profile": profile | rows_found, "lost": {}} | beside
         if counting is not None:
             about[ROWS] = counting.to_json()
         if cut:
             about |= taken_to_json("cut", cut)
-        return drawn[shown], about
+        return drawn[shown], planned, about
 
 
 @contextmanager

@@ -217,7 +217,7 @@ def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
         The one that counts them.
     """
     assert component.input is not None
-    parts = Parts(replace(select, kept="", grouped=(), coded="") if select.grouped else select, key)
+    parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
     value = parts.take_values(component.input)
     parts.keep_listed([value])
     draw_values(parts, value, component.largest)

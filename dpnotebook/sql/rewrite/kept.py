@@ -33,11 +33,13 @@ def kept_for(select: PrivateSelect, keep: Keep) -> Iterator[PrivateSelect]:
         if not _is_grouped(select):
             yield replace(select, kept=stack.enter_context(keep(select.rows)) or "")
             return
-        codes = stack.enter_context(keep(codes_sql(select))) if _gains_by_codes(select) else None
-        coded = replace(select, coded=codes or "")
+        rows = (stack.enter_context(keep(select.rows)) or "") if _reads_rows_again(select) else ""
+        from_rows = replace(select, kept=rows, kept_rows=rows)
+        codes = stack.enter_context(keep(codes_sql(from_rows))) if _gains_by_codes(select) else None
+        coded = replace(from_rows, coded=codes or "")
         query, columns = grouped_sql(coded)
         name = stack.enter_context(keep(query))
-        yield select if name is None else replace(coded, kept=name, grouped=columns)
+        yield replace(select, kept=rows) if name is None else replace(coded, kept=name, grouped=columns)
 
 
 def grouped_sql(select: PrivateSelect) -> tuple[str, tuple[str, ...]]:
@@ -76,6 +78,12 @@ def _is_grouped(select: PrivateSelect) -> bool:
     """Return whether all queries begin by adding up rows by unit and group."""
     paired = any(aggregate.other is not None for aggregate in select.aggregates)
     return not (select.contribution.kind != "l2" or select.single or select.selection == "public" or paired)
+
+
+def _reads_rows_again(select: PrivateSelect) -> bool:
+    """Return whether rows that take long to find are needed more than once: of joins, and where values are drawn."""
+    joined = len(select.tables) + len(select.public) > 1 or select.rows.count("SELECT") > 1
+    return joined or any(function_of(one.kind).by_itself for one in select.aggregates)
 
 
 def _gains_by_codes(select: PrivateSelect) -> bool:
