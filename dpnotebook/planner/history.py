@@ -498,8 +498,10 @@ class History:
             return self._latest_with[2]
         found = self._whole(summand, names, sums=sums)
         if found is not None and beside.items:
-            found = found.twin()
-            found = found if found.add_all(self._beside(summand, beside).told(found)) else None
+            said = list(self._beside(summand, beside).told(found))
+            found = found.twin() if found.has_room(said) else None
+            if found is not None:
+                found.add_all(said)
         self._latest_with = key, beside, found
         return found
 
