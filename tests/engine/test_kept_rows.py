@@ -61,10 +61,10 @@ STATEMENTS = {
     "pairs": "SELECT g, CORR(x, y) AS a FROM visits GROUP BY g",
     "none": "SELECT AVG(x) AS a, MEDIAN(x) AS b FROM visits",
     "numbers": "SELECT y % 3 AS g, SUM(x) AS a, COUNT(x) AS n FROM visits GROUP BY 1",
-    "two keys": "SELECT g, y % 3 AS h, SUM(x) AS a, AVG(y) AS b, COUNT(*) AS n, COUNT(g) AS m FROM visits GROUP BY 1, 2",
+    "two keys": "SELECT g, y % 3 AS h, SUM(x) AS a, AVG(y) AS b, COUNT(g) AS n FROM visits GROUP BY 1, 2",
     "different values": "SELECT g, COUNT(DISTINCT y) AS a, SUM(x) AS b FROM visits GROUP BY g",
-    "a join": "SELECT a.g AS g, SUM(a.x) AS s FROM visits a JOIN (SELECT who, COUNT(*) AS n FROM visits GROUP BY who) b "
-    "ON a.who = b.who WHERE b.n > 2 GROUP BY a.g",
+    "a join": "SELECT a.g AS g, SUM(a.x) AS s FROM visits a "
+    "JOIN (SELECT who, COUNT(*) AS n FROM visits GROUP BY who) b ON a.who = b.who WHERE b.n > 2 GROUP BY a.g",
 }
 
 
@@ -111,7 +111,7 @@ def test_rows_of_a_join_are_found_once(monkeypatch):
     for text in (STATEMENTS["a join"], STATEMENTS["different values"]):
         asked(text=text)
         once = 2 if "JOIN" in text else 1
-        assert sum(query.count('"visits"') for query in asked_for) == once + 1  # the last one looks for what was left
+        assert sum(query.count('"visits"') for query in asked_for) == once
         asked_for.clear()
 
 

@@ -81,9 +81,9 @@ def _is_grouped(select: PrivateSelect) -> bool:
 
 
 def _reads_rows_again(select: PrivateSelect) -> bool:
-    """Return whether rows that take long to find are needed more than once: of joins, and where values are drawn."""
+    """Return whether rows that take long to find are read more than once: of joins, and where values are drawn."""
     joined = len(select.tables) + len(select.public) > 1 or select.rows.count("SELECT") > 1
-    return joined or any(function_of(one.kind).by_itself for one in select.aggregates)
+    return (joined and _gains_by_codes(select)) or any(function_of(one.kind).by_itself for one in select.aggregates)
 
 
 def _gains_by_codes(select: PrivateSelect) -> bool:
