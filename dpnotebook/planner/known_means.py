@@ -68,9 +68,9 @@ class SumsTogether:
     @cached_property
     def variances(self) -> Floats:
         """Variances of both sums and what they add up to, group by group; shape (3 groups,)."""
-        found = np.full((self.counts.count, 3), np.inf)
-        found[:, 2] = self.counts.variances * float(self.steps) ** 2
-        return found.ravel()
+        both = self.counts.variances * float(self.steps) ** 2
+        either = np.where(both > 0, np.inf, 0.0)  # of a group that nobody can be in all is known
+        return np.stack([either, either, both], axis=1).ravel()
 
     def estimates(self) -> tuple[Floats, Floats]:
         """Return the answers, of which those of no finite variance mean nothing, and their variances."""
