@@ -89,7 +89,7 @@ def test_no_number_depends_on_what_is_kept(name, delta, monkeypatch, same_sample
 
 @pytest.mark.parametrize(
     ("name", "reads", "queries"),
-    [("SUM(x)", 2, 5), ("COUNT(*)", 2, 5), ("AVG(x)", 2, 9), ("STDDEV(x)", 2, 9), ("MEDIAN(x)", 1, 9)],
+    [("SUM(x)", 2, 5), ("COUNT(*)", 2, 5), ("AVG(x)", 2, 9), ("STDDEV(x)", 2, 9), ("MEDIAN(x)", 2, 10)],
 )
 def test_a_first_statement_reads_the_table_no_more_than_it_must(name, reads, queries, monkeypatch):
     """It numbers the groups, adds up what units have in each, and reads all else, bounds with it, off that."""

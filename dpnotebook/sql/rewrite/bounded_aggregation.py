@@ -218,7 +218,7 @@ def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
     """
     assert component.input is not None
     parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
-    value = parts.take_values(component.input)
+    (value,) = parts.take_values(component.input)
     parts.keep_listed([value])
     draw_values(parts, value, component.largest)
     return parts.finished([f"CAST(count(DISTINCT {value}) AS BIGINT) AS v0"])

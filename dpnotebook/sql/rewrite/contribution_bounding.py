@@ -24,7 +24,7 @@ class Parts:
 
     def __init__(self, select: PrivateSelect, key: str) -> None:
         self.select, self.key = select, key
-        self.keys = ["k"] if select.grouped and select.coded else key_names(select)
+        self.keys = ["k"] if select.coded else key_names(select)
         self.last = ""
         self._parts: dict[str, str] = {}
         self._held: set[str] = set()
@@ -73,17 +73,19 @@ class Parts:
             self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
         self.keep_listed(list(columns))
 
-    def code(self, columns: Sequence[str]) -> None:
+    def code(self, codes: str, columns: Sequence[str]) -> None:
         """Add a part that has the number of a group in the place of its keys: numbers are grouped by sooner than texts.
 
         Parameters
         ----------
+        codes
+            Where each group has a number, `k`, beside its keys.
         columns
-            What else it has of the last one, beside the unit.
+            What else it has of the last part, beside the unit.
         """
         same = " AND ".join(f"r.{key} IS NOT DISTINCT FROM g.{key}" for key in self.keys)
         chosen = ", ".join(["r.u AS u", "g.k AS k", *(f"r.{column} AS {column}" for column in columns)])
-        self.add("coded", f"SELECT {chosen} FROM {self.last} AS r JOIN {self.select.coded} AS g ON {same}")
+        self.add("coded", f"SELECT {chosen} FROM {self.last} AS r JOIN {codes} AS g ON {same}")
         self.keys = ["k"]
 
     def read_sample(self, columns: Sequence[str]) -> bool:
@@ -159,19 +161,20 @@ class Parts:
         }
         return self._take(inputs)
 
-    def take_values(self, column: int) -> str:
-        """Begin with the rows that take part, and return the column of the values of an input as they are."""
-        (name,) = self._take({f"x{column}": f"x{column}"})
-        return name
+    def take_values(self, *columns: int) -> list[str]:
+        """Begin with the rows that take part, and return the columns of the values of inputs as they are."""
+        return self._take({f"x{column}": f"x{column}" for column in columns})
 
     def _take(self, inputs: Mapping[str, str]) -> list[str]:
         select = self.select
         names = key_names(select)
         keys = {name: key_value(name, key) for name, key in zip(names, select.keys, strict=True)}
+        if select.coded:
+            names, keys = [], {"k": "k"}
         chosen = ["u", *(f"{value} AS {name}" for name, value in (keys | dict(inputs)).items())]
         known = [
             f"{name} BETWEEN 0 AND {len(key.levels) - 1}"
-            for name, key in zip(names, select.keys, strict=True)
+            for name, key in zip(names, select.keys, strict=False)
             if key.levels is not None
         ]
         where = f" WHERE {' AND '.join(known)}" if known else ""
