@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -240,6 +240,20 @@ def _keeping(select: PrivateSelect, keep: Keep) -> Callable[[str], AbstractConte
     return lambda query: keep(query, (*select.tables, *select.public))
 
 
+def _kept_once(
+    keep: Callable[[str], AbstractContextManager[str | None]], stack: ExitStack
+) -> Callable[[str], AbstractContextManager[str | None]]:
+    """Return what keeps the same rows once, until a stack is left: histograms of one column read the same."""
+    kept: dict[str, str | None] = {}
+
+    def keeping(query: str) -> AbstractContextManager[str | None]:
+        if query not in kept:
+            kept[query] = stack.enter_context(keep(query))
+        return nullcontext(kept[query])
+
+    return keeping
+
+
 class _How(NamedTuple):
     """How a private aggregation is measured: whether groups are hidden, noise is drawn, and layers may be two."""
 
@@ -275,14 +289,18 @@ def _measured(
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
-    keeping = None if keep is None else _keeping(select, keep)
+    @cache
+    def once(query: str) -> dict[str, NDArray[Any]]:
+        return run(query)
+
     share = shares(select, units, accountant, clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
         counting, rows_found = measured_rows(select, share, accountant, run, draw)
         select = select.with_rows(counting.most)
     foreseen = measuring(select, share, accountant, delta, clips)
-    with _drawn_once(select, foreseen.components, secret, keep) as select:
+    with _drawn_once(select, foreseen.components, secret, keep) as select, ExitStack() as stack:
+        keeping = None if keep is None else _kept_once(_keeping(select, keep), stack)
         unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
         counted: _UnitsOfGroups | None = None
         profile: dict[str, Any] = {}
@@ -294,14 +312,14 @@ def _measured(
             groups, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
         if any(map(select.clips, unbounded)):
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-            norms, found, share = measured_profile(select, told, share, accountant, groups, even, run, draw, keeping)
+            norms, found, share = measured_profile(select, told, share, accountant, groups, even, once, draw, keeping)
             chosen = clips_of(select, norms, share, accountant, layered=how.layered)
             profile |= found
             bounds |= {i: clip.bounds for i, clip in chosen.items()}
             beside = _told_of_clips(chosen)
             cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
         if any(has_range(select, i) for i in unbounded):
-            ranges, found, share = measured_ranges(select, share, accountant, groups, run, draw, keeping)
+            ranges, found, share = measured_ranges(select, share, accountant, groups, once, draw, keeping)
             profile |= found
             bounds |= {i: clip.bounds for i, clip in ranges.items()}
             cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}

@@ -103,6 +103,20 @@ def test_a_first_statement_reads_the_table_no_more_than_it_must(name, reads, que
     assert len(asked_for) <= queries
 
 
+def test_histograms_of_one_column_are_asked_once(monkeypatch):
+    """Each aggregate finds its bounds with noise of its own; the exact counts of values are the same for all."""
+    kept, asked_for, keep, run = [], [], DuckDBHome.keep, DuckDBHome.run
+    monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: kept.append(query) or keep(self, query))
+    monkeypatch.setattr(DuckDBHome, "run", lambda self, query: asked_for.append(query) or run(self, query))
+    with contextlib.closing(dpn.Session(dpn.Budget(9.0, 1e-5), ":memory:", confirm="never")) as session:
+        session.protect(rows(), "visits", unit="who", max_rows=12)
+        text = "SELECT g, AVG(x) AS a, STDDEV(x) AS b, MEDIAN(x) AS c FROM visits GROUP BY g"
+        release = session.sql(text, epsilon=5).run()
+    assert len({*kept}) == len(kept) == 3  # groups, rows with their numbers, values with their parts of a unit
+    assert len({*asked_for}) == len(asked_for)
+    assert release.frame[["a", "b", "c"]].notna().all(axis=None)
+
+
 def test_rows_of_a_join_are_found_once(monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
     asked_for, keep, run = [], DuckDBHome.keep, DuckDBHome.run
