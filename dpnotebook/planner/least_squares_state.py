@@ -316,8 +316,9 @@ class LeastSquaresState:
 
     def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:
+            information = self.information  # over the atoms that there are so far
             self.atoms = atoms
-            self.information.split(parents)
+            information.split(parents)
             for name, source in self.sources.items():
                 self.sources[name] = source.finer(parents)
 
