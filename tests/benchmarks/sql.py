@@ -125,7 +125,7 @@ def first_statements(rows: int, runs: int = 3) -> None:
             start = time.process_time()
             plain.execute(TWO_STAGES).fetchnumpy()
             stages.append(time.process_time() - start)
-            for budget, declared in ((dpn.Budget(100.0, 1e-6), {}), (dpn.Budget(100.0), {"g": groups})):
+            for budget, declared in ((dpn.Budget(100.0, 1e-6), None), (dpn.Budget(100.0), {"g": groups})):
                 for name, columns in asked.items():
                     with closing(dpn.Session(budget, ":memory:", confirm="never")) as session:
                         most = None if budget.delta else MOST_ROWS
