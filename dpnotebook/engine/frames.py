@@ -32,6 +32,8 @@ _FAILURES = (TypeError, ValueError, OverflowError, ArithmeticError, ImportError)
 
 KINDS_DECLARED: dict[str, Kind] = {"number": "number", "boolean": "boolean", "date": "time", "moment": "time"}
 FARTHEST = 400  # digits of a number that is written out
+MANY_ROWS = 20_000  # from which on it pays to find out which texts a column has
+FIRST_ROWS, FEW_TEXTS = 10_000, 1_000  # rows that are looked at first, and texts that are few
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class FrameColumns:
         self._columns = {name: _copied(frame[name]) for name in frame.columns if _can_be_named(name)}
         self._rows = len(frame)
         self._ready: dict[str, pd.Series[Any]] = {}
+        self._numbered: dict[str, pd.Series[Any]] = {}
         self._waiting: dict[str, Callable[[pd.Series[Any]], pd.Series[Any]]] = {}
         for name, column in self._columns.items():
             convert = _conversion(column.dtype)
@@ -150,7 +153,7 @@ class FrameColumns:
         import duckdb
         import pandas as pd
 
-        frame = pd.DataFrame({f"c{i}": self._ready[column] for i, column in enumerate(wanted)}, copy=False)
+        frame = pd.DataFrame({f"c{i}": column for i, column in enumerate(self._sent(wanted))}, copy=False)
         if not wanted:  # DuckDB reads no frame without a column, and there are still rows to count
             frame = pd.DataFrame({"c0": np.zeros(self._rows, dtype=np.int8)})
         try:
@@ -158,6 +161,17 @@ class FrameColumns:
         except (duckdb.Error, TypeError, ValueError, OverflowError):
             return False
         return True
+
+    def _sent(self, wanted: Sequence[str]) -> list[pd.Series[Any]]:
+        """Return columns as DuckDB gets them: of few texts their numbers, which are grouped and compared sooner."""
+        import pandas as pd
+
+        if any(isinstance(self._ready[name].dtype, pd.CategoricalDtype) for name in wanted):
+            return [self._ready[name] for name in wanted]  # beside such numbers these were texts
+        for name in wanted:
+            if name not in self._numbered:
+                self._numbered[name] = _few_numbered(self._ready[name])
+        return [self._numbered[name] for name in wanted]
 
     def kind(self, name: str, type_name: str | None, unit: bool = False) -> Kind:
         """Return what a column holds, from the type that DuckDB reads it as; None where it is not read yet."""
@@ -342,6 +356,21 @@ def _decoded(column: pd.Series[Any]) -> pd.Series[Any]:
         raw = array.cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
         return pd.Series([None if b is None else b.decode(errors="backslashreplace") for b in raw], dtype="str")
     return column
+
+
+def _few_numbered(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of few different texts as the number of each and a dictionary of them; others as they are."""
+    import pandas as pd
+
+    arrow = getattr(column.array, "_pa_array", None)
+    texts = isinstance(column.dtype, pd.StringDtype) or _is_arrow_text(column.dtype)
+    if not texts or arrow is None or len(column) < MANY_ROWS:
+        return column
+    if len(arrow.slice(0, FIRST_ROWS).unique()) > FEW_TEXTS:
+        return column
+    numbered = arrow.combine_chunks().dictionary_encode()
+    most = max((len(chunk.dictionary) for chunk in getattr(numbered, "chunks", [numbered])), default=0)
+    return column if most > FEW_TEXTS else pd.Series(pd.arrays.ArrowExtensionArray(numbered), name=column.name)
 
 
 # The text of a Python value in a column of objects: the same for what is equal, whatever other values there are.

@@ -149,6 +149,11 @@ class ClosedForm:
         """Whether all that was measured is one source, so that this is least squares over everything."""
         return len(self._marginals) == 1 and not self._others
 
+    @property
+    def alone(self) -> bool:
+        """Whether all that was measured are the same queries, no marginals: then their own least squares are all."""
+        return len(self._others) == 1 and not self._marginals
+
     def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
         """Return what is known about a question; None where it has no such form, or nothing is known.
 

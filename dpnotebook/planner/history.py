@@ -458,7 +458,9 @@ class History:
         return self._over_rows(part, rows, known)
 
     def _over_rows(self, part: ProductTerm, rows: MeasuredRows, known: Mapping[str, Repeats]) -> ByRows | None:
-        """Return how a question follows over measured numbers; None where it is of too many counts."""
+        """Return how a question follows over measured numbers; None where these or its counts are too many."""
+        if next(rows.parts(known.values()), None) is None:
+            return None
         if part.operator.shape[0] * rows.space.apart.size <= over_rows.MOST_ENTRIES:
             return ByRows(part, rows, known.values())
         found = ByManyRows(part, rows, known.values())
@@ -499,8 +501,10 @@ class History:
             return self._latest_with[2]
         found = self._whole(summand, names, sums=sums)
         if found is not None and beside.items:
-            found = found.twin()
-            found = found if found.add_all(self._beside(summand, beside).told(found)) else None
+            said = list(self._beside(summand, beside).told(found))
+            found = found.twin() if found.has_room(said) else None
+            if found is not None:
+                found.add_all(said)
         self._latest_with = key, beside, found
         return found
 

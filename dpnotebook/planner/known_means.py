@@ -35,6 +35,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.pricing import Pricing, cost_of, more_precise, units_of
 from dpnotebook.planner.problem import Option
+from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.value_ends import COUNT
@@ -46,6 +47,40 @@ MOST_DECIMALS = 12
 HALVINGS = 60  # of the precision that is missing
 ATTEMPTS = 8  # to keep an error with noise whose sums reach farther than was thought
 CLOSER = 0.99  # of the error that is asked for, that is tried when one was missed
+
+
+@dataclass(frozen=True, eq=False)
+class SumsTogether:
+    """What counts say of two sums of which nothing was measured: what they add up to, and neither by itself.
+
+    Parameters
+    ----------
+    counts
+        How many rows of each group have a value, over what was recorded.
+    steps
+        What a row adds to both sums together.
+    """
+
+    counts: LinearTarget
+    steps: int
+    reach = 1.0
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Variances of both sums and what they add up to, group by group; shape (3 groups,)."""
+        both = self.counts.variances * float(self.steps) ** 2
+        either = np.where(both > 0, np.inf, 0.0)  # of a group that nobody can be in all is known
+        return np.stack([either, either, both], axis=1).ravel()
+
+    def estimates(self) -> tuple[Floats, Floats]:
+        """Return the answers, of which those of no finite variance mean nothing, and their variances."""
+        found = np.zeros((self.counts.count, 3))
+        found[:, 2] = self.counts.estimates()[0] * self.steps
+        return found.ravel(), self.variances
+
+    def sources(self) -> tuple[int, ...]:
+        """Return the numbers of the releases that tell it, ascending."""
+        return self.counts.sources()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +103,7 @@ class KnownMeans:
 
     history: History
     summand: Summand
-    asked: LinearTarget
+    asked: LinearTarget | SumsTogether
     order: NDArray[np.intp]
     also: Sequence[Item] = ()
 
@@ -90,7 +125,7 @@ class KnownMeans:
         return np.stack([np.where(known, one, np.inf), np.where(known, other, np.inf), covariance])
 
     @cached_property
-    def _tied(self) -> LinearTarget:
+    def _tied(self) -> LinearTarget | SumsTogether:
         """The sums over what was recorded, both from the same sources with the same shares."""
         if not isinstance(self.asked, InClosedForm):
             return self.asked
@@ -102,7 +137,8 @@ class KnownMeans:
         return replace(self.asked, found=tuple(found))
 
     def sums(self) -> LinearTarget:
-        """Return the sums that the means are read off."""
+        """Return the sums that the means are read off, of means that are known."""
+        assert not isinstance(self._tied, SumsTogether)
         return self._tied
 
     @property
@@ -187,7 +223,7 @@ class KnownMeans:
         law, groups = self.history.law, self.order.shape[1]
         largest = np.abs(weights).max(axis=1) * self._reach
         bound = law.farthest(std_errors, confidence, largest, least_scale(self.history, self.also))
-        if self.history.law.stable or groups > MOST_EXACT:
+        if self.history.law.stable or groups > MOST_EXACT or isinstance(self._tied, SumsTogether):
             return bound
         found = draws_of(self._tied, self.order[:2].ravel(), self.history, self.also)
         if found is None:
@@ -226,9 +262,17 @@ def known_means(question: Question, history: History, also: Sequence[Item] = ())
     if measure.kind != "mean" or len(question.measures) != 1:
         return None
     best: KnownMeans | None = None
-    for counts in sums_as_counts(part_of(question, history.domain), measure.summand, history, also):
-        asked = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach, counts.reach_of_sums), history, also)
-        if asked is None or not asked.told:
+    groups, summand = part_of(question, history.domain), measure.summand
+    for counts in sums_as_counts(groups, summand, history, also):
+        asked: LinearTarget | SumsTogether | None
+        if counts.reach_of_sums == 0 and not history.summed(summand, groups.where, also):
+            rows = ProductTerm(groups.axes, counts.part.where, groups.operator, 1.0, groups.columns)
+            told = known_in(LinearForm(rows, COUNT, 1.0), history, also)
+            asked = None if told is None or not told.told else SumsTogether(told, summand.steps)
+        else:
+            asked = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach, counts.reach_of_sums), history, also)
+            asked = None if asked is None or not asked.told else asked
+        if asked is None:
             continue
         found = KnownMeans(history, measure.summand, asked, counts.order, also)
         if best is None or _told(found) < _told(best):

@@ -81,7 +81,8 @@ class LeastSquaresState:
         self.domain = domain
         self.names, self.sums = tuple(names), sums
         self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
-        self.information = Information(1)
+        self._information = Information(1)
+        self._waiting: list[list[tuple[Observation, KnownPart]]] = []  # what has room, and is not yet added up
         self.sources: dict[Name, KnownPart] = {}
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._index: tuple[int, LineIndex] | None = None
@@ -106,6 +107,22 @@ class LeastSquaresState:
             return False
         return True
 
+    def has_room(self, parts: Iterable[Observation]) -> bool:
+        """Return whether there is room for all that measurements say; nothing is added."""
+        try:
+            self._refined(parts, MOST_ATOMS, whole=True)
+        except _NoRoom:
+            return False
+        return True
+
+    @property
+    def information(self) -> Information:
+        """What was added so far; added up when it is first looked at, as many a block turns out to have no room."""
+        waiting, self._waiting = self._waiting, []
+        for found in waiting:
+            self._add_up(found)
+        return self._information
+
     def add_sums(self, sums: Sequence[Sums]) -> None:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
         first, found = self.atoms.first, []
@@ -117,7 +134,7 @@ class LeastSquaresState:
     def twin(self) -> LeastSquaresState:
         """Return a copy that can be added to without changing this one."""
         twin = copy.copy(self)
-        twin.information = self.information.copy()
+        twin._information, twin._waiting = self.information.copy(), []
         twin.sources, twin._passing = dict(self.sources), True
         return twin
 
@@ -248,6 +265,22 @@ class LeastSquaresState:
     def _prepared(
         self, parts: Iterable[Observation], most: int, *, whole: bool = False
     ) -> list[tuple[Observation, KnownPart]]:
+        atoms, parents, prepared = self._refined(parts, most, whole=whole)
+        self._split(atoms, parents)
+        return [
+            (
+                one,
+                self.sources[one.name]
+                if cells is None
+                else KnownPart(one.part, columns, cells[self.atoms.first], one.part.operator.shape[0]),
+            )
+            for one, cells, columns in prepared
+        ]
+
+    def _refined(
+        self, parts: Iterable[Observation], most: int, *, whole: bool = False
+    ) -> tuple[Atoms, Indices, list[tuple[Observation, NDArray[Any] | None, Floats | None]]]:
+        """Return the atoms that measurements tell apart, the present one in which each lies, and their classes."""
         atoms, parents = self.atoms, np.arange(self.atoms.count)
         prepared: list[tuple[Observation, NDArray[Any] | None, Floats | None]] = []
         counted: dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]] = {}  # of many measurements the same
@@ -269,16 +302,7 @@ class LeastSquaresState:
                 continue
             atoms, parents = finer, parents[above]
             prepared.append((one, cells, columns))
-        self._split(atoms, parents)
-        return [
-            (
-                one,
-                self.sources[one.name]
-                if cells is None
-                else KnownPart(one.part, columns, cells[self.atoms.first], one.part.operator.shape[0]),
-            )
-            for one, cells, columns in prepared
-        ]
+        return atoms, parents, prepared
 
     def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
@@ -292,12 +316,21 @@ class LeastSquaresState:
 
     def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:
+            information = self.information  # over the atoms that there are so far
             self.atoms = atoms
-            self.information.split(parents)
+            information.split(parents)
             for name, source in self.sources.items():
                 self.sources[name] = source.finer(parents)
 
     def _put(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
+        """Note what says more than was known, to be added up when it is looked at."""
+        more = [(one, source) for one, source in found if one.precision > source.total]  # no more is rounding
+        if more:
+            self._waiting.append(more)
+        for one, source in more:
+            self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
+
+    def _add_up(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
         entries: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
         count = 0
@@ -306,8 +339,6 @@ class LeastSquaresState:
         # Many measurements count the same disjoint atoms: together they are one. Some have a query of none behind them.
         counted: dict[tuple[int, bytes], int] = {}
         for one, source in found:
-            if one.precision <= source.total:  # no more than rounding
-                continue
             share = 1.0 if source.summed is None else 1 / source.summed
             more = np.full(source.queries, one.precision - source.total) * share
             said = (one.weighted - source.weighted) * share
@@ -327,7 +358,6 @@ class LeastSquaresState:
                 if count >= AT_ONCE:  # so that what is measured of ever more is never written out all together
                     self._tell(entries, count, precision, weighted)
                     entries, count, precision, weighted, counted = [], 0, [], [], {}
-            self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
         if entries:
             self._tell(entries, count, precision, weighted)
 
@@ -343,4 +373,4 @@ class LeastSquaresState:
 
         rows, columns, values = map(np.concatenate, zip(*entries, strict=True))
         queries = csr_array((values, (rows, columns)), shape=(count, self.atoms.count))
-        self.information.add(queries, np.concatenate(precision), np.concatenate(weighted))
+        self._information.add(queries, np.concatenate(precision), np.concatenate(weighted))

@@ -18,7 +18,7 @@ from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
 from dpnotebook.planner.beside_classes import BesideClasses, classes_of_size, variances_beside
 from dpnotebook.planner.block_queries import Queries
 from dpnotebook.planner.exchangeable import ByClasses
-from dpnotebook.planner.history import History
+from dpnotebook.planner.history import MANY_CELLS, History
 from dpnotebook.planner.in_closed_form import NAMED, InClosedForm, in_classes
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
@@ -314,8 +314,9 @@ def known_in(
     """Return what is known about a form of a question; parameters as for `asked_of`."""
     also = Supposed.of(also)
     # Atoms that hold everything are never worse: only where they do not, more than one source is worth a look.
-    whole = history.closed_form(form.summand, also).whole
-    closed = _closed(form, history, also) if whole else None
+    recorded = history.closed_form(form.summand, also)
+    whole = recorded.whole
+    closed = _closed(form, history, also) if whole or (recorded.alone and _many_cells(form, history)) else None
     if closed is not None and not over_atoms:
         return closed
     if also and classes and not whole:  # of what is only supposed nobody asks for the law of its noise
@@ -339,6 +340,12 @@ def known_in(
         return rows if _better(rows.variances, found.variances) else found
     # Over everything no answer is worse; where none is closer, the law of the noise of less is known sooner.
     return rows if (rows.variances * CLOSER < found.variances).any() else found
+
+
+def _many_cells(form: LinearForm, history: History) -> bool:
+    """Return whether atoms of all that was measured take long to make."""
+    sizes = (history.domain[name].size for name in history.told_of(form.summand) & {*history.domain.names})
+    return math.prod(sizes) > MANY_CELLS
 
 
 def _everything(products: InClosedForm | None, form: LinearForm, history: History) -> bool:

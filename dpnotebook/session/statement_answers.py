@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
-from dpnotebook.sql.rewrite.profiles import grouped
+from dpnotebook.sql.rewrite.kept import kept_for
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -216,24 +216,42 @@ def measure_statement(
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
         several = keep is not None and (several or bool(select.rows_if_hidden))
-        query, columns = (grouped(select) if several else None) or (select.rows, ())
-        rows = keep(query, (*select.tables, *select.public)) if several and keep is not None else nullcontext()
-        with rows as name:
-            read = replace(select, kept=name or "", grouped=columns if name else ())
+        kept_rows = kept_for(select, _keeping(select, keep)) if several and keep is not None else nullcontext(select)
+        with kept_rows as read:
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
-            answer, about = _measured(read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep)
+            answer, measured, about = _measured(
+                read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep
+            )
         if counted is not None:
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
-        moving = with_moved(Measuring.from_json(about["measuring"]), *taken_told(about, select))
-        about["measuring"] = moving.to_json()
+        about["measuring"] = with_moved(measured, *taken_told(about, select)).to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)
         told.append(about)
     digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
     return numbers, {"selects": told} | digests
+
+
+def _keeping(select: PrivateSelect, keep: Keep) -> Callable[[str], AbstractContextManager[str | None]]:
+    """Return what keeps rows of the tables of a private aggregation."""
+    return lambda query: keep(query, (*select.tables, *select.public))
+
+
+def _kept_once(
+    keep: Callable[[str], AbstractContextManager[str | None]], stack: ExitStack
+) -> Callable[[str], AbstractContextManager[str | None]]:
+    """Return what keeps the same rows once, until a stack is left: histograms of one column read the same."""
+    kept: dict[str, str | None] = {}
+
+    def keeping(query: str) -> AbstractContextManager[str | None]:
+        if query not in kept:
+            kept[query] = stack.enter_context(keep(query))
+        return nullcontext(kept[query])
+
+    return keeping
 
 
 class _How(NamedTuple):
@@ -265,23 +283,24 @@ def _measured(
     values: Mapping[int, Bounds | None],
     cuts: Mapping[int, Taken],
     keep: Keep | None = None,
-) -> tuple[Integers, dict[str, Any]]:
-    """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
+) -> tuple[Integers, Measuring, dict[str, Any]]:
+    """Return the noisy numbers of the groups that may be shown, what they are, and their keys and bounds."""
 
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
-    def kept(query: str) -> AbstractContextManager[str | None]:
-        return nullcontext() if keep is None else keep(query, (*select.tables, *select.public))
+    @cache
+    def once(query: str) -> dict[str, NDArray[Any]]:
+        return run(query)
 
-    keeping = None if keep is None else kept
     share = shares(select, units, accountant, clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
         counting, rows_found = measured_rows(select, share, accountant, run, draw)
         select = select.with_rows(counting.most)
     foreseen = measuring(select, share, accountant, delta, clips)
-    with _drawn_once(select, foreseen.components, secret, keep) as select:
+    with _drawn_once(select, foreseen.components, secret, keep) as select, ExitStack() as stack:
+        keeping = None if keep is None else _kept_once(_keeping(select, keep), stack)
         unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
         counted: _UnitsOfGroups | None = None
         profile: dict[str, Any] = {}
@@ -293,14 +312,14 @@ def _measured(
             groups, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
         if any(map(select.clips, unbounded)):
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-            norms, found, share = measured_profile(select, told, share, accountant, groups, even, run, draw, keeping)
+            norms, found, share = measured_profile(select, told, share, accountant, groups, even, once, draw, keeping)
             chosen = clips_of(select, norms, share, accountant, layered=how.layered)
             profile |= found
             bounds |= {i: clip.bounds for i, clip in chosen.items()}
             beside = _told_of_clips(chosen)
             cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
         if any(has_range(select, i) for i in unbounded):
-            ranges, found, share = measured_ranges(select, share, accountant, groups, run, draw, keeping)
+            ranges, found, share = measured_ranges(select, share, accountant, groups, once, draw, keeping)
             profile |= found
             bounds |= {i: clip.bounds for i, clip in ranges.items()}
             cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
@@ -318,14 +337,14 @@ def _measured(
         shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
         keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
         planned = with_combinations(planned, drawn[shown], how.noisy)
-        about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+        about: dict[str, Any] = {"keys": keys_to_json(keys)}
         if profile or rows_found:
             about |= {"profile": profile | rows_found, "lost": {}} | beside
         if counting is not None:
             about[ROWS] = counting.to_json()
         if cut:
             about |= taken_to_json("cut", cut)
-        return drawn[shown], about
+        return drawn[shown], planned, about
 
 
 @contextmanager

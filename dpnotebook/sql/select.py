@@ -248,6 +248,10 @@ class PrivateSelect:
     grouped
         What is kept in place of rows, where all queries begin by adding these up by unit and group: SQL of the columns
         `s0`, `s1`, ... that are kept of each unit and group.
+    kept_rows
+        Where the rows are kept beside that; empty where they are not.
+    coded
+        Where each group of these has a number, `k`, beside its keys `k0`, ...; empty where what is kept has the keys.
     sampled, inputs_sampled
         Where the rows are kept that are drawn of each unit, while several queries read them, and the columns of inputs
         that they have; empty where each of them draws for itself.
@@ -292,6 +296,8 @@ class PrivateSelect:
     dates: tuple[str, ...] = field(default=(), compare=False, repr=False)
     kept: str = field(default="", compare=False, repr=False)
     grouped: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    kept_rows: str = field(default="", compare=False, repr=False)
+    coded: str = field(default="", compare=False, repr=False)
     sampled: str = field(default="", compare=False, repr=False)
     inputs_sampled: tuple[str, ...] = field(default=(), compare=False, repr=False)
     shared: str = field(default="", compare=False, repr=False)

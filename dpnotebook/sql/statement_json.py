@@ -16,7 +16,18 @@ from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, PrivateSe
 from dpnotebook.sql.statement import Statement
 
 # Of how it was read and runs, which no ledger keeps.
-NOT_KEPT = {"tree", "conditions", "inside", "kept", "grouped", "sampled", "inputs_sampled", "shared"}
+NOT_KEPT = {
+    "tree",
+    "conditions",
+    "inside",
+    "kept",
+    "grouped",
+    "sampled",
+    "inputs_sampled",
+    "shared",
+    "kept_rows",
+    "coded",
+}
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 
 

@@ -102,6 +102,49 @@ def compare(rows: int, runs: int = RUNS) -> None:
     )
 
 
+def first_statements(rows: int, runs: int = 3) -> None:
+    """Print the processor time of the first plain statement of a session, which finds bounds, and of the same again.
+
+    Over that of the two stages without privacy, with a delta and without, in turns.
+    """
+    frame, groups = visits(rows), [f"group {i}" for i in range(GROUPS)]
+    asked = {
+        "COUNT": "COUNT(*) AS v",
+        "SUM": "SUM(x) AS v",
+        "AVG": "AVG(x) AS v",
+        "VAR": "VAR_POP(x) AS v",
+        "MEDIAN": "MEDIAN(x) AS v",
+        "COUNT, SUM and AVG": "COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a",
+        "all five": "COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a, MEDIAN(x) AS m, VAR_POP(x) AS w",
+    }
+    found: dict[tuple[str, str, bool], list[float]] = {}
+    stages: list[float] = []
+    with duckdb.connect() as plain:
+        plain.register("visits", frame)
+        for turn in range(runs + 1):
+            start = time.process_time()
+            plain.execute(TWO_STAGES).fetchnumpy()
+            stages.append(time.process_time() - start)
+            for budget, declared in ((dpn.Budget(100.0, 1e-6), None), (dpn.Budget(100.0), {"g": groups})):
+                for name, columns in asked.items():
+                    with closing(dpn.Session(budget, ":memory:", confirm="never")) as session:
+                        most = None if budget.delta else MOST_ROWS
+                        session.protect(frame, "visits", unit="unit", max_rows=most, domain=declared)
+                        for first in (True, False):
+                            start = time.process_time()
+                            text = f"SELECT g, {columns} FROM visits GROUP BY g"
+                            session.sql(text, epsilon=0.5, fresh=not first).run()
+                            key = name, "with delta" if budget.delta else "without", first
+                            if turn:  # once, to be warm
+                                found.setdefault(key, []).append(time.process_time() - start)
+    base = statistics.median(stages[1:])
+    print(f"\n{f'{rows:,} rows: times the two stages ({1000 * base:.0f} ms)':56}{'first':>8}{'again':>8}")
+    for way in ("with delta", "without"):
+        for name in asked:
+            both = (statistics.median(found[name, way, first]) / base for first in (True, False))
+            print(f"{f'{name}, {way}':56}{''.join(f'{ratio:8.2f}' for ratio in both)}")
+
+
 def accuracy(draws: int = 5) -> None:
     """Print how wrong counts of all rows by unknown group are at (1, 1e-6), bounds included, where units are skewed."""
     rows, random = 10**6, np.random.default_rng()
@@ -527,6 +570,7 @@ def main() -> None:
     planning()
     planning_beside(1_000)
     compare(10**6)
+    first_statements(10**6)
     accuracy()
     plain_and_sampled()
     found_bounds()

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner.closed_form import ClosedForm
+from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.marginal_measurement import LinearForm, OverAtoms, known_in
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import RecordedRepeats
 from dpnotebook.planner.to_linear import allowed_levels
+from dpnotebook.planner.value_ends import COUNT
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.laws import LAPLACE
+from dpnotebook.privacy.laws import GAUSSIAN, LAPLACE
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.workload import Explicit, Hierarchy, Identity, Kron, Marginals, Prefix, Total
 
@@ -255,3 +259,32 @@ def test_all_tables_of_four_among_seven_attributes_answer_for_all_up_to_four(bud
     free(frame.dp.count(where="a <= 3 and g > 5", error=400 * 24))
     assert session.spent.epsilon == before
     session.close()
+
+
+@pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
+def test_one_measurement_of_many_cells_says_all_that_its_atoms_do(law):
+    """Its own least squares are those over all cells, which nobody needs to write out."""
+    domain = Domain({"code": dpn.Range(0, 59), "score": dpn.Range(0, 19)})
+    axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in domain.names)
+    everything, history = Predicate.everything(domain), History(domain, law.name)
+    operator = Kron(Identity(60), Hierarchy(20, 2))
+    rng = np.random.default_rng(7)
+    for number in (1, 2):
+        noisy = rng.integers(0, 90, (1, operator.shape[0]))
+        planned = Planned(Measurement(operator, axes, everything), Fraction(4 + number), 0)
+        history.add(item_of(planned, (number, 0), noisy, law))
+    questions = [
+        (axes[:1], everything, Identity(60)),
+        ((), everything, Identity(1)),
+        ((), Predicate.parse("code <= 12", domain), Identity(1)),
+        (axes[1:], everything, Prefix(20)),
+        (axes[:1], everything, Explicit((np.arange(60) % 3 == np.arange(3)[:, None]).astype(int))),
+    ]
+    for names, where, asked in questions:
+        form = LinearForm(ProductTerm(names, where, asked, 1.0, np.arange(0)), COUNT, 1.0)
+        soon, whole = known_in(form, history, ()), known_in(form, history, (), over_atoms=True)
+        assert isinstance(soon, InClosedForm)
+        assert isinstance(whole, OverAtoms)
+        np.testing.assert_allclose(soon.variances, whole.variances, rtol=1e-8)
+        np.testing.assert_allclose(soon.estimates()[0], whole.estimates()[0], rtol=1e-7)
+        assert soon.sources() == whole.sources()

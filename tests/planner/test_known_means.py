@@ -9,9 +9,12 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner.history import History
+from dpnotebook.planner.information import Information
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.known_means import known_means
+from dpnotebook.planner.known_means import SumsTogether, known_means
+from dpnotebook.planner.marginal_measurement import LinearForm, known_in, part_of, sums_as_counts
 from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.value_ends import COUNT
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.measurement import Axis, Measurement
@@ -186,3 +189,50 @@ def test_intervals_of_means_from_the_record_hold_as_often_as_they_say(noise):
         tried += exact.size
     # Of 1,500 the standard error is 0.6%; where the law is not exact, intervals are a little wide.
     assert 0.933 <= covered / tried <= 0.97
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("text", ["", "city in ['A', 'C']"])
+def test_counts_tell_of_sums_that_were_not_measured_what_they_add_up_to(noise, text):
+    """As much as least squares over the ends of values would, which tell nothing of either sum."""
+    domain = Domain(LEVELS | {"stay": dpn.Range(0, 59), "score": dpn.Bins(0, 100, width=10)})
+    history, law = History(domain, noise), law_of(noise)
+    where = Predicate.everything(domain)
+    for number, names in enumerate([("sex", "city"), ("city",), ("city", "score")], 1):
+        axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in names)
+        sides = [Identity(axis.size) for axis in axes]
+        operator = Kron(*sides) if len(sides) > 1 else sides[0]
+        planned = Planned(Measurement(operator, axes, where), Fraction(2 + number), 0)
+        history.add(item_of(planned, (number, 0), np.arange(operator.shape[0])[None], law))
+    rows = Predicate.parse(text, domain) if text else where
+    value = bounded_value(domain, "score", ends=True)
+    question = Question("people", (Measure("mean", "score", summand=value),), ("sex",), rows)
+    means = known_means(question, history)
+    assert isinstance(means.asked, SumsTogether)
+    assert not means.known
+    (counts,) = sums_as_counts(part_of(question, domain), value, history)
+    whole = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach, counts.reach_of_sums), history, ())
+    np.testing.assert_allclose(means.asked.variances, whole.variances, rtol=1e-9)
+    known = np.isfinite(whole.variances)
+    assert known.any()
+    np.testing.assert_allclose(means.asked.estimates()[0][known], whole.estimates()[0][known], rtol=1e-9)
+    assert means.sources() == whole.sources()
+
+
+@pytest.mark.parametrize("width", [2, 20])
+@pytest.mark.parametrize("budget", [dpn.Budget(50.0), dpn.Budget(50.0, 1e-6)], ids=["pure", "delta"])
+def test_an_average_after_a_median_of_many_groups_is_planned_without_their_cells(budget, width, monkeypatch):
+    """Beside one measurement of 2,000 cells and more: its own least squares say all, and no matrix of cells is made."""
+    codes = [f"c{i}" for i in range(400)]
+    rng = np.random.default_rng(3)
+    people = pd.DataFrame({"code": rng.choice(codes, 3_000), "score": rng.normal(50, 20, 3_000).round()})
+    kinds = pd.DataFrame({"code": codes, "kind": [f"k{i % 3}" for i in range(400)]})
+    with dpn.Session(budget, ":memory:", confirm="never") as session:
+        session.protect(people, "people", domain={"code": codes, "score": dpn.Bins(0, 100, width=width)})
+        session.register(kinds, "kinds", public=True)
+        session.sql("SELECT code, MEDIAN(score) AS m FROM people GROUP BY code", epsilon=1).run()
+        sizes, add = [], Information.add
+        monkeypatch.setattr(Information, "add", lambda self, *told: sizes.append(self.atoms) or add(self, *told))
+        text = "SELECT kind, AVG(score) AS a FROM people JOIN kinds ON people.code = kinds.code GROUP BY kind"
+        assert session.sql(text, epsilon=0.5).plan.cost.epsilon > 0
+        assert max(sizes, default=0) <= 1_000

@@ -136,6 +136,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
     domain, _, (late,) = recorded([REPEATS + 1], noise)
     history.take([late])
     block = history.block(part, Summand())
+    assert block.information.atoms == LEVELS  # what is to be added up is when it is looked at
     assert counted == {"rows": 2 * LEVELS, "parsed": 1}
     assert len(block.sources) == 1
     assert len(next(iter(block.sources.values())).repeats) == REPEATS + 1

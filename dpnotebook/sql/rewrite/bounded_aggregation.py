@@ -217,8 +217,8 @@ def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
         The one that counts them.
     """
     assert component.input is not None
-    parts = Parts(replace(select, kept="", grouped=()) if select.grouped else select, key)
-    value = parts.take_values(component.input)
+    parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
+    (value,) = parts.take_values(component.input)
     parts.keep_listed([value])
     draw_values(parts, value, component.largest)
     return parts.finished([f"CAST(count(DISTINCT {value}) AS BIGINT) AS v0"])

@@ -24,7 +24,7 @@ class Parts:
 
     def __init__(self, select: PrivateSelect, key: str) -> None:
         self.select, self.key = select, key
-        self.keys = [f"k{i}" for i in range(len(select.keys))]
+        self.keys = ["k"] if select.coded else key_names(select)
         self.last = ""
         self._parts: dict[str, str] = {}
         self._held: set[str] = set()
@@ -73,6 +73,21 @@ class Parts:
             self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
         self.keep_listed(list(columns))
 
+    def code(self, codes: str, columns: Sequence[str]) -> None:
+        """Add a part that has the number of a group in the place of its keys: numbers are grouped by sooner than texts.
+
+        Parameters
+        ----------
+        codes
+            Where each group has a number, `k`, beside its keys.
+        columns
+            What else it has of the last part, beside the unit.
+        """
+        same = " AND ".join(f"r.{key} IS NOT DISTINCT FROM g.{key}" for key in self.keys)
+        chosen = ", ".join(["r.u AS u", "g.k AS k", *(f"r.{column} AS {column}" for column in columns)])
+        self.add("coded", f"SELECT {chosen} FROM {self.last} AS r JOIN {codes} AS g ON {same}")
+        self.keys = ["k"]
+
     def read_sample(self, columns: Sequence[str]) -> bool:
         """Take the rows that were drawn before, where they have these columns of the rows that were taken.
 
@@ -92,6 +107,10 @@ class Parts:
         grouped = f" GROUP BY {', '.join(by)}" if by else ""
         query = f"SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
         columns = [*more, *(sum.rpartition(" AS ")[2] for sum in sums)]
+        if keys and self.select.coded:
+            chosen = ", ".join(f"g.{name} AS {name}" for name in key_names(self.select))
+            chosen = ", ".join([chosen, *(f"r.{column} AS {column}" for column in columns)])
+            query = f"SELECT {chosen} FROM ({query}) AS r JOIN {self.select.coded} AS g ON r.k = g.k"
         return f"{self._written()} {shown(query, self.select.keys if keys else (), columns)}"
 
     def as_it_is(self) -> str:
@@ -142,18 +161,20 @@ class Parts:
         }
         return self._take(inputs)
 
-    def take_values(self, column: int) -> str:
-        """Begin with the rows that take part, and return the column of the values of an input as they are."""
-        (name,) = self._take({f"x{column}": f"x{column}"})
-        return name
+    def take_values(self, *columns: int) -> list[str]:
+        """Begin with the rows that take part, and return the columns of the values of inputs as they are."""
+        return self._take({f"x{column}": f"x{column}" for column in columns})
 
     def _take(self, inputs: Mapping[str, str]) -> list[str]:
         select = self.select
-        keys = {name: key_value(name, key) for name, key in zip(self.keys, select.keys, strict=True)}
+        names = key_names(select)
+        keys = {name: key_value(name, key) for name, key in zip(names, select.keys, strict=True)}
+        if select.coded:
+            names, keys = [], {"k": "k"}
         chosen = ["u", *(f"{value} AS {name}" for name, value in (keys | dict(inputs)).items())]
         known = [
             f"{name} BETWEEN 0 AND {len(key.levels) - 1}"
-            for name, key in zip(self.keys, select.keys, strict=True)
+            for name, key in zip(names, select.keys, strict=False)
             if key.levels is not None
         ]
         where = f" WHERE {' AND '.join(known)}" if known else ""
@@ -165,18 +186,28 @@ class Parts:
 
 
 def of_kept(select: PrivateSelect, column: str) -> str:
-    """Return SQL of what was kept of a unit and group: an aggregate that was, or else a sum over its list of values."""
+    """Return SQL of what was kept of a unit and group: an aggregate that was, or else what its list of values says."""
     names = {kept: f"s{i}" for i, kept in enumerate(select.grouped)}
     if column in names:
         return names[column]
+    lists = [name for kept, name in names.items() if kept.startswith("list(")]
+    if column == "count(*)":
+        return f"len({lists[0]})"
+    if column.startswith("count("):
+        return f"list_count({names[values_of(column.removeprefix('count(').removesuffix(')'))]})"
     added = column.removeprefix("sum(").removesuffix(")")
     (value,) = set(re.findall(r"\by\d+\b", added))
     return f"list_sum(list_transform({names[values_of(value)]}, lambda {value}: {added}))"
 
 
 def values_of(column: str) -> str:
-    """Return the aggregate that keeps the values of a unit and group in a list, NULL where it has none."""
-    return f"list({column}) FILTER (WHERE {column} IS NOT NULL)"
+    """Return the aggregate that keeps the values of a unit and group in a list, of each of its rows."""
+    return f"list({column})"
+
+
+def key_names(select: PrivateSelect) -> list[str]:
+    """Return the names of the columns of keys."""
+    return [f"k{i}" for i in range(len(select.keys))]
 
 
 def inputs_sql(select: PrivateSelect) -> str:

@@ -23,7 +23,7 @@ from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
 from dpnotebook.sql.rewrite import steps
-from dpnotebook.sql.rewrite.contribution_bounding import Parts, values_of
+from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_values, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -51,31 +51,6 @@ class ExactNorms:
 
     counts: Counts
     sums: tuple[Counts, ...] | None = None
-
-
-def grouped(select: PrivateSelect) -> tuple[str, tuple[str, ...]] | None:
-    """Return a query of all that is needed of each unit and group, and what it has; None where that is not enough.
-
-    Histograms of values, norms, how many units groups have, and the answers are all read off it. Bounds of values are
-    found in between: these are kept in lists, which are added up faster than rows are grouped anew.
-
-    Parameters
-    ----------
-    select
-        The private aggregation.
-    """
-    paired = any(aggregate.other is not None for aggregate in select.aggregates)
-    if select.contribution.kind != "l2" or select.single or select.selection == "public" or paired:
-        return None
-    inputs = {(a.input, function_of(a.kind).of != "numbers") for a in select.aggregates if a.input is not None}
-    numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
-    parts, rows = Parts(replace(select, kept="", grouped=()), ""), Columns(select.single)
-    columns = parts.take(numbers, present)
-    for column in (None, *columns):
-        rows.rows(column)
-    listed = rows.listed | {f"s{len(rows.listed) + at}": values_of(f"y{i}") for at, i in enumerate(numbers)}
-    parts.group(listed)
-    return parts.as_it_is(), tuple(listed.values())
 
 
 def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[ExactNorms]:
