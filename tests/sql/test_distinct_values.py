@@ -61,7 +61,7 @@ def exactly(frame=FRAME, budget=None, **options):
 
 
 def distinct(most=1, column=0):
-    return Component("distinct", column, Fraction(0), Fraction(most), Fraction(1), most)
+    return Component("matched", column, Fraction(0), Fraction(most), Fraction(1), most)
 
 
 # Values
@@ -89,7 +89,7 @@ def test_each_person_brings_one_value_whatever_is_asked_beside(most, asked):
     rows = visits(people=6_000)
     with closing(exactly(rows, **({} if most is None else {"max_rows": most}))) as session:
         query = session.sql(f"SELECT kind, COUNT(DISTINCT code) AS n{asked} FROM visits GROUP BY kind", epsilon=1)
-        assert any("one value of each who counts, drawn at random" in warning for warning in query.plan.warnings)
+        assert any("each who adds one value at most" in warning for warning in query.plan.warnings)
         found = query.run().frame["n"].to_numpy()
     exact = rows.groupby("kind").code.nunique().to_numpy()
     assert (found <= exact).all()
