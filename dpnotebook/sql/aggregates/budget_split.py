@@ -33,7 +33,7 @@ SHARED_LEAST = 100  # units: what finds bounds is half of that at most, and no h
 # Where rows count one by one, the first histogram is of magnitudes, without which nothing is found. A small part of
 # what is given for finding bounds tells those of thousands of units. Only where noise hides them it is measured once
 # more, so that its noise is no more than this, but for half of all.
-FIRST = (Fraction(1, 20), Fraction(1, 2))
+FIRST = (Fraction(1, 10), Fraction(1, 2))
 QUIET_RANGE = 10
 MOST_INSIDE = Fraction(1, 4)  # in place of half of all, where declared bounds hold if noise hides what is inside
 
