@@ -95,11 +95,11 @@ def totals(
         among = found.groups
     for place, component in by_themselves:
         if select.single:
-            groups = run(distinct_sql(select, component, key))
-            counts = groups["v0"]
+            columns = run(distinct_sql(select, component, key))
+            found.add(columns, [(place, columns["v0"])], among)
         else:
             groups, counts = matched(run(matching_sql(select, component, key)))
-        found.add(groups, [(place, counts)], among)
+            found.add(groups, [(place, counts)], among)
     return found.totals()
 
 
