@@ -127,8 +127,8 @@ class Component:
 
     @property
     def distinct(self) -> bool:
-        """Whether different values are counted, which takes a query of its own, and a draw from all of a unit."""
-        return self.statistic == "distinct"
+        """Whether different values are counted, which takes a query of its own."""
+        return self.statistic in ("matched", "distinct")  # these were drawn by earlier versions
 
     @property
     def width(self) -> int:

@@ -278,7 +278,7 @@ def _measured(
             break
     edges = range_edges(bounds, whole)
     if tried == 1:
-        each += min(each, costs.spare)
+        each = costs.of_tails(units, spent, accountant.law)
     scale = histogram_scale(accountant, each)
     spread = math.sqrt(accountant.law.variance(scale))
     counts = noisy(edges.size - 1, edges, scale)

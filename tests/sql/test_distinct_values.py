@@ -61,7 +61,7 @@ def exactly(frame=FRAME, budget=None, **options):
 
 
 def distinct(most=1, column=0):
-    return Component("distinct", column, Fraction(0), Fraction(most), Fraction(1), most)
+    return Component("matched", column, Fraction(0), Fraction(most), Fraction(1), most)
 
 
 # Values
@@ -85,11 +85,11 @@ def test_values_of_single_rows_are_counted_as_pandas_counts_them(budget):
 @pytest.mark.parametrize("most", [12, None], ids=["declared", "found"])
 @pytest.mark.parametrize("asked", ["", ", AVG(x) AS m", ", COUNT(*) AS m", ", MEDIAN(x) AS m, COUNT(*) AS k"])
 def test_each_person_brings_one_value_whatever_is_asked_beside(most, asked):
-    """What is drawn is of the values that there are; many people bring nearly all, and never more."""
+    """Many people bring nearly all values of the groups that they are drawn into, and never more than there are."""
     rows = visits(people=6_000)
     with closing(exactly(rows, **({} if most is None else {"max_rows": most}))) as session:
         query = session.sql(f"SELECT kind, COUNT(DISTINCT code) AS n{asked} FROM visits GROUP BY kind", epsilon=1)
-        assert any("one value of each who counts, drawn at random" in warning for warning in query.plan.warnings)
+        assert any("each who adds one value at most" in warning for warning in query.plan.warnings)
         found = query.run().frame["n"].to_numpy()
     exact = rows.groupby("kind").code.nunique().to_numpy()
     assert (found <= exact).all()
@@ -200,6 +200,23 @@ def test_a_group_that_no_row_is_drawn_in_is_none(kind, asked):
         beside = totals_beside(chosen, [present, distinct(5), *more], connected, secret, (present, alone))
         assert beside.keys == alone.keys == whole.keys
         assert beside.numbers[:, 1].tolist() == whole.numbers[:, 0].tolist()
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_as_many_values_count_as_units_can_stand_for(most):
+    """By the theorem of Hall and Ore: of some values with few units at most these count, as often as each may."""
+    random = np.random.default_rng(most)
+    for _ in range(25):
+        has = random.random((random.integers(1, 9), random.integers(1, 8))) < random.choice([0.15, 0.4, 0.8])
+        units, values = np.nonzero(has)
+        if not units.size:
+            continue
+        rows = pd.DataFrame({"u": units.astype(str), "k0": "x", "x0": values.astype(str)}).astype(object)
+        found = totals(select(keys=0), [distinct(most)], connect(rows), SECRET).numbers.sum()
+        there = np.unique(values)
+        subsets = (there[[bool(bits >> i & 1) for i in range(there.size)]] for bits in range(1 << there.size))
+        best = min(there.size - some.size + np.minimum(has[:, some].sum(axis=1), most).sum() for some in subsets)
+        assert found == best
 
 
 def test_every_value_is_as_likely():

@@ -47,6 +47,10 @@ MOST_OF_ROWS = Fraction(1, 4)
 # part of a tenth of all, and what is not spent is the answer's.
 PLANNED_UNITS = 10_000
 
+# All of them together cost no more than a tenth where the last one's noise is such a part of the units found then, or
+# is as seldom far out as Gaussian noise of that: with more noise, tails of a few thousand units are hidden.
+TOLD_TAILS = 0.0033
+
 # Those that only tell where most values lie need no more than noise whose standard deviation in a bin is such a part of
 # the units, or that is as seldom far out as Gaussian noise of that: the farthest of many bins' noise hides values. But
 # at least such a part of what the last one may cost least, which tells how far bounds go.
@@ -249,17 +253,37 @@ class ValueCosts:
         The same where so many units are found that more noise hides nothing.
     spare
         What the last one may cost beside, which tells of the tails, where the first try was enough.
+    all_told
+        What all of them may cost where that is enough.
     """
 
     tries: tuple[int, ...]
     other: int
     least: int = 0
     spare: int = 0
+    all_told: int = 0
 
     def of_others(self, units: float) -> int:
         """Return what each of the others costs where about so many units are found."""
         of_units = math.floor(self.other * min(PLANNED_UNITS / max(units, 1.0), 1.0))
         return max(min(self.least, self.other), of_units)
+
+    def of_tails(self, units: float, spent: int, law: Law) -> int:
+        """Return what the last one costs, which tells of the tails, where others have cost so much.
+
+        Parameters
+        ----------
+        units
+            About how many units are found.
+        spent
+            What the others cost.
+        law
+            Of the noise.
+        """
+        each = self.of_others(units)
+        noise = TOLD_TAILS * max(units, 1.0) / law.tail_ratio
+        enough = math.floor(UNITS * float(law.cost(noise**-2.0)))
+        return max(each, min(each + min(each, self.spare), max(enough, self.all_told - spent)))
 
     @property
     def least_locating(self) -> int:
@@ -303,7 +327,8 @@ def of_range(cost: int, whole: int = 0) -> ValueCosts:
         tries = [math.floor(cost * sum(FIRST))]
     other = (cost - sum(tries)) // (OF_VALUES - 1)
     # Tails that are hidden cost an answer far more than what this takes from it, above all with Laplace noise.
-    return ValueCosts(tuple(tries), other, _least_of(whole, OF_VALUES), min(sum(tries[1:]), other))
+    spare, all_told = min(sum(tries[1:]), other), math.floor(whole * PROFILE)
+    return ValueCosts(tuple(tries), other, _least_of(whole, OF_VALUES), spare, all_told)
 
 
 def _least_of(whole: int, histograms: int) -> int:

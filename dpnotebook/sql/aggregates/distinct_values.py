@@ -1,7 +1,8 @@
-"""COUNT(DISTINCT column): how many different values there are, of which each unit brings a few at most.
+"""COUNT(DISTINCT column): how many different values there are, where each unit stands for a few of its own at most.
 
-Whatever values others have, a unit that brings k of them changes the number of all by k at most. Which ones it brings
-is drawn at random from its own, each once, so that the draw of one unit depends on no other.
+Units stand for values so that as many as can be count (`rewrite/different_values.py`): one unit changes the number by
+as many as it may stand for. One is enough wherever no few units have many values that nobody else has, and noise is in
+proportion to how many these are: so it is one, unless more is asked for.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dpnotebook.sql.select import Aggregate, Contribution
 
 
 class DifferentValues(Statistic):
-    """The number of different values that some units bring to a group; no sum over them."""
+    """The number of different values in a group that units can stand for; no sum over them."""
 
-    name = "distinct"
+    name = "matched"
 
 
 class CountValues(Added):
@@ -42,7 +43,7 @@ class CountValues(Added):
         return False
 
     def declared(self, values: Bounds | None, limits: Limits) -> Bounds | None:
-        """Return how many values one unit brings."""
+        """Return how many values one unit may stand for."""
         return Fraction(0), Fraction(limits.values)
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
@@ -56,5 +57,5 @@ class CountValues(Added):
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Count values."""
         most = int(bounds[1])
-        component = Component("distinct", aggregate.input, Fraction(0), Fraction(most), Fraction(1), most)
+        component = Component("matched", aggregate.input, Fraction(0), Fraction(most), Fraction(1), most)
         return replace(input_of(aggregate, bounds), blocks=(builder.plain(component, cost),), step=Fraction(1))

@@ -227,18 +227,19 @@ def _bounds_notes(select: PrivateSelect) -> list[str]:
 
 
 def _values_drawn(select: PrivateSelect, source: From) -> list[str]:
-    """Return what a plan warns of where only some of the different values of a unit count."""
+    """Return what a plan warns of where a unit may stand for some of its different values only."""
     assert source.owner is not None
     found = []
     for aggregate in select.aggregates:
         if not function_of(aggregate.kind).by_itself or aggregate.bounds is None or select.single:
             continue
         most = int(aggregate.bounds[1])
-        said, more = f"{most} different values of each {source.owner.one} count", ""
+        one = source.owner.one
+        said, more = f"each {one} adds {most} values at most", ""
         if most == 1:
-            said = f"one value of each {source.owner.one} counts"
-            more = "; contribution='rows' looks at more, with as many times the noise"
-        found.append(f"{aggregate.words}: {said}, drawn at random, so that a value that few share may be missed{more}")
+            said = f"each {one} adds one value at most"
+            more = "; contribution='rows' lets each add more, with as many times the noise"
+        found.append(f"{aggregate.words}: {said}, so that some that few have may be missed{more}")
     return found
 
 

@@ -24,7 +24,8 @@ from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, listed_sql
-from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_values, draw_within_groups
+from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_within_groups
+from dpnotebook.sql.rewrite.different_values import matched, matching_sql
 from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
@@ -93,8 +94,12 @@ def totals(
         # A group that no row is drawn in is none: a threshold is for as many groups as a unit has drawn rows in.
         among = found.groups
     for place, component in by_themselves:
-        columns = run(distinct_sql(select, component, key))
-        found.add(columns, [(place, columns["v0"])], among)
+        if select.single:
+            columns = run(distinct_sql(select, component, key))
+            found.add(columns, [(place, columns["v0"])], among)
+        else:
+            groups, counts = matched(run(matching_sql(select, component, key)))
+            found.add(groups, [(place, counts)], among)
     return found.totals()
 
 
@@ -207,7 +212,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
 
 
 def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
-    """Return the query that counts different values by group: columns `k0`, ..., `v0`.
+    """Return the query that counts different values by group, where no unit has several rows: columns `k0`, ..., `v0`.
 
     Parameters
     ----------
@@ -220,7 +225,6 @@ def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
     parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
     (value,) = parts.take_values(component.input)
     parts.keep_listed([value])
-    draw_values(parts, value, component.largest)
     return parts.finished([f"CAST(count(DISTINCT {value}) AS BIGINT) AS v0"])
 
 

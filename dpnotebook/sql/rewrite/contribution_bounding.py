@@ -117,6 +117,10 @@ class Parts:
         """Return the query of the last part."""
         return f"{self._written()} SELECT * FROM {self.last}"
 
+    def shown_as_it_is(self, columns: Sequence[str]) -> str:
+        """Return the query of the last part, whose keys and columns leave the engine."""
+        return f"{self._written()} {shown(f'SELECT * FROM {self.last}', self.select.keys, columns)}"
+
     def _written(self) -> str:
         parts = [
             f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()

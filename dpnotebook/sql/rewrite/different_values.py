@@ -1,0 +1,136 @@
+"""How many different values there are, of which each unit stands for a few at most: a matching of units and values.
+
+A value counts if some unit stands for it, and units stand for values so that as many as can be count. One unit more is
+worth as many more as it may stand for, and none less, whatever the others have: that is what noise has to hide. Drawing
+which values a unit stands for hides no less, and loses values that only few units have.
+
+Over several groups a unit is drawn into a few of them first, by itself, as what is found of one group must not depend
+on others. Popular values are counted where the data is: one that more units have than there are values with fewer of
+them is never short of one. What is left leaves as numbers that stand for units and values.
+
+Source: Knop and Steinke, Counting distinct elements under person-level differential privacy, NeurIPS 2023, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite.contribution_bounding import Parts
+from dpnotebook.sql.rewrite.contribution_sampling import draw_values
+from dpnotebook.sql.select import PrivateSelect
+
+Columns = Mapping[str, NDArray[Any]]
+
+NUMBERS = ("group_no", "unit_no", "value_no", "places")
+
+
+def matching_sql(select: PrivateSelect, component: Component, key: str) -> str:
+    """Return the query of who may stand for what: columns `k0`, ..., and `NUMBERS`.
+
+    A row without a unit is of a group, and says how many of its values count for certain. Each other row is of a unit
+    in a group, a value it has there, and for how many of its values there it may stand; its keys are NULL.
+
+    Parameters
+    ----------
+    select
+        The private aggregation, whose units may have several rows.
+    component
+        The one that counts different values.
+    key
+        The secret by which units are drawn into groups.
+    """
+    assert component.input is not None
+    parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
+    (value,), keys = parts.take_values(component.input), parts.keys
+    parts.keep_listed([value])
+    by = ["u", *keys]
+    parts.add("different", f"SELECT DISTINCT {_listed(*by, value)} FROM {parts.last} WHERE {value} IS NOT NULL")
+    different, places = parts.hold(), "count(*)"
+    if keys:
+        draw_values(parts, value, component.largest)
+    else:
+        places = f"CASE WHEN count(*) < {component.largest} THEN count(*) ELSE {component.largest} END"
+    own = [f"{name} AS of_{name}" for name in keys]
+    number = "row_number() OVER (ORDER BY u) AS unit_no"
+    of_units = _listed("u AS of_u", *own, f"CAST({places} AS BIGINT) AS places", number)
+    parts.add("places", f"SELECT {of_units} FROM {parts.last} GROUP BY {_listed(*by)}")
+    parts.add(
+        "pairs",
+        f"SELECT {_listed(*keys, value, 'unit_no', 'places')} FROM {different} JOIN {parts.hold()} "
+        f"ON {_same('u', *keys)}",
+    )
+    pairs = parts.hold()
+    holders = _listed(*keys, value, "count(*) AS holders")
+    parts.add("holders", f"SELECT {holders} FROM {pairs} GROUP BY {_listed(*keys, value)}")
+    within = f"PARTITION BY {_listed(*keys)} ORDER BY holders" if keys else "ORDER BY holders"
+    numbered = [f"row_number() OVER ({within}) AS place", "row_number() OVER (ORDER BY holders) AS value_no"]
+    own.append(f"{value} AS of_{value}")
+    parts.add("ordered", f"SELECT {_listed(*own, 'holders', *numbered)} FROM {parts.last}")
+    ordered = parts.hold()
+    # Of the values with the most units: each has at least as many as there are values up to it.
+    short = "coalesce(max(CASE WHEN holders < place THEN place ELSE 0 END), 0) AS short"
+    group = [f"of_{name} AS in_{name}" for name in keys]
+    grouped = f" GROUP BY {_listed(*(f'of_{name}' for name in keys))}" if keys else ""
+    each = _listed(*group, short, "count(*) AS every", "row_number() OVER (ORDER BY count(*)) AS group_no")
+    parts.add("groups", f"SELECT {each} FROM {ordered}{grouped}")
+    groups = parts.hold()
+    none = "CAST(NULL AS BIGINT)"
+    sure = [f"in_{name} AS {name}" for name in keys]
+    sure += ["group_no", f"{none} AS unit_no", f"{none} AS value_no", "CAST(every - short AS BIGINT) AS places"]
+    rest = [*(f"NULL AS {name}" for name in keys), *NUMBERS]
+    inside = _same(*keys, prefix="in_") if keys else "1 = 1"
+    parts.add(
+        "matched",
+        f"SELECT {_listed(*sure)} FROM {groups} UNION ALL SELECT {_listed(*rest)} FROM {pairs} "
+        f"JOIN {ordered} ON {_same(value, *keys)} JOIN {groups} ON {inside} WHERE place <= short",
+    )
+    return parts.shown_as_it_is(NUMBERS)
+
+
+def matched(columns: Columns) -> tuple[Columns, NDArray[np.int64]]:
+    """Return the groups of what `matching_sql` found, and how many different values each has.
+
+    Parameters
+    ----------
+    columns
+        What the query found.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    of_group = np.ma.getmaskarray(columns["unit_no"])
+    groups = {name: column[of_group] for name, column in columns.items()}
+    group, unit, value, places = (np.ma.getdata(columns[name])[~of_group].astype(np.int64) for name in NUMBERS)
+    counts = np.ma.getdata(groups["places"]).astype(np.int64)
+    if not unit.size:
+        return groups, counts
+    (_, first, units), (_, of_value, values) = (
+        np.unique(numbers, return_index=True, return_inverse=True) for numbers in (unit, value)
+    )
+    many, behind = first.size, first.size + of_value.size
+    start, end = behind, behind + 1  # from the start to units, from these to values, from these to the end
+    tails = np.concatenate([np.full(many, start), units, many + np.arange(of_value.size)])
+    heads = np.concatenate([np.arange(many), many + values, np.full(of_value.size, end)])
+    most = np.concatenate([places[first], np.ones(unit.size + of_value.size, dtype=np.int64)])
+    network = csr_array((most.astype(np.int32), (tails, heads)), shape=(end + 1, end + 1))
+    flow = maximum_flow(network, start, end).flow.tocoo()
+    reached = flow.row[(flow.col == end) & (flow.data > 0)] - many
+    numbers = np.ma.getdata(groups["group_no"]).astype(np.int64)
+    order = np.argsort(numbers)
+    np.add.at(counts, order[np.searchsorted(numbers, group[of_value[reached]], sorter=order)], 1)
+    return groups, counts
+
+
+def _listed(*columns: str) -> str:
+    return ", ".join(columns)
+
+
+def _same(*columns: str, prefix: str = "of_") -> str:
+    """Return the condition that columns are the same as those of another part, NULL being the same as NULL."""
+    return " AND ".join(f"{column} IS NOT DISTINCT FROM {prefix}{column}" for column in columns)
