@@ -18,7 +18,12 @@ _spec.loader.exec_module(everywhere)
 ROWS = everywhere.made()
 FRAME = everywhere.frame(ROWS)
 WARDS = pd.DataFrame({"ward": ["north", "east", "so'uth"], "beds": [10, 20, 5]})
-DOMAIN = {"ward": ["north", "east", "so'uth"], "stay": dpn.Range(0, 40), "fee": dpn.Bins(0, 500, width=50)}
+DOMAIN = {
+    "ward": ["north", "east", "so'uth"],
+    "stay": dpn.Range(0, 40),
+    "fee": dpn.Bins(0, 500, width=50),
+    "since": dpn.Dates("2020-01-01", "2020-12-31"),
+}
 PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 60)"
 STATEMENTS = {
     "the planner's": "SELECT ward, COUNT(*) AS n, SUM(stay) AS s FROM visits GROUP BY ward",
@@ -29,6 +34,15 @@ STATEMENTS = {
     "FROM visits JOIN wards ON visits.ward = wards.ward GROUP BY beds",
     "groups by expressions": "SELECT upper(left(ward, 3)) AS w, stay // 7 * 7 AS k, COUNT(*) AS n, SUM(fee) AS s "
     "FROM visits GROUP BY w, k",
+    # A person is in one group: who of several groups counts where is drawn by a secret.
+    "different values": "SELECT low, COUNT(DISTINCT note) AS n FROM visits JOIN (SELECT who, MIN(stay) < 0 AS low "
+    "FROM visits GROUP BY who) AS people USING (who) GROUP BY low",
+    "different values of all": "SELECT COUNT(DISTINCT note) AS n, COUNT(DISTINCT stay) AS s FROM visits",
+    "days": "SELECT since, COUNT(DISTINCT who) AS n FROM visits WHERE since <= '2020-03-31' GROUP BY since",
+    "weeks": "SELECT DATE_TRUNC('week', since) AS w, SUM(fee) AS s FROM visits WHERE urgent GROUP BY w",
+    "weeks between": "SELECT DATE_DIFF('week', since, seen) AS w, COUNT(*) AS n FROM visits WHERE note <> '' GROUP BY w",
+    "of any row": "SELECT COUNT(*) AS n FROM (SELECT who FROM visits GROUP BY who HAVING BOOL_OR(urgent) AND NOT "
+    "BOOL_AND(stay > 3))",
     "worked out": "SELECT urgent, s / n AS mean FROM (SELECT urgent, SUM(stay) AS s, COUNT(*) AS n FROM visits "
     "WHERE price > 100 GROUP BY urgent) AS t ORDER BY urgent",
 }

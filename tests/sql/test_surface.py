@@ -435,7 +435,6 @@ def test_options_are_refused_at_their_place(options, says, at):
         ("STRING_AGG(x, ',')", "show rows", None),
         ("FIRST(x)", "which row comes first is not said", None),
         ("MODE(x)", "show a row", None),
-        ("BOOL_OR(x)", "COUNTIF", None),
         ("QUANTILE(x, 0.5)", "PERCENTILE_CONT", None),
         ("CORR(x)", "is of two columns: CORR(x, y)", "CORR"),
         ("CORR()", "is of two columns", "CORR"),

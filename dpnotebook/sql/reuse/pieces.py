@@ -213,9 +213,8 @@ def _with_breaks(node: exp.Expr, column: str) -> tuple[exp.Expr, _Breaks]:
     if _column(node) != column:
         raise NotTold
     holder = exp.Paren(this=node.copy())
-    for case in list(holder.find_all(exp.Case)):
-        if _keeps_in_calendar(case):
-            case.replace(case.args["ifs"][0].args["true"].copy())
+    while (case := next(filter(_keeps_in_calendar, holder.find_all(exp.Case)), None)) is not None:
+        case.replace(case.args["ifs"][0].args["true"].copy())
     breaks = _Breaks()
     for place in holder.find_all(exp.Column):
         breaks.add(_breaks_above(place))
@@ -223,12 +222,12 @@ def _with_breaks(node: exp.Expr, column: str) -> tuple[exp.Expr, _Breaks]:
 
 
 def _keeps_in_calendar(case: exp.Case) -> bool:
-    """Return whether a CASE gives a column, and nothing for moments that no calendar has."""
+    """Return whether a CASE gives what it asks about, and nothing for moments that no calendar has."""
     branches = case.args["ifs"]
     if case.this is not None or case.args.get("default") is not None or len(branches) != 1:
         return False
     inside, given = branches[0].this, branches[0].args["true"]
-    if not isinstance(inside, exp.Between) or not isinstance(given, exp.Column) or inside.this != given:
+    if not isinstance(inside, exp.Between) or inside.this != given:
         return False
     ends = _constants([inside.args["low"], inside.args["high"]])
     return ends == [datetime.datetime.combine(end, datetime.time()) for end in (FIRST, LAST)]
@@ -370,14 +369,24 @@ def _moment(written: str, text: object) -> Moment:
     """Return the moment that is written out, as a text or worked out from one."""
     import duckdb
 
-    with contextlib.suppress(ValueError):
-        return datetime.datetime.fromisoformat(str(text))
+    if isinstance(text, str):
+        return _read(text)
     try:
         with without_files() as connection:
             found = connection.execute(f"SELECT CAST({written} AS TIMESTAMP)").fetchall()[0][0]
     except duckdb.Error:  # it is said where the statement itself is read
         raise NotTold from None
     if not isinstance(found, datetime.datetime):
+        raise NotTold
+    return found
+
+
+def _read(text: str) -> Moment:
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise NotTold from None
+    if found.tzinfo is not None:
         raise NotTold
     return found
 
