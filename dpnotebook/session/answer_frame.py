@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -237,9 +238,11 @@ def _query_columns(measure: Measure, axes: Sequence[Axis], domain: Domain) -> tu
 
 
 def column_of(labels: np.ndarray[Any, Any]) -> Any:
-    """Return labels as a column: of whole numbers where all are, else of objects, so that nothing is converted."""
+    """Return labels as a column: of whole numbers or moments where all are, else of objects, converting nothing."""
     import pandas as pd
 
+    if labels.size and all(type(label) is datetime.datetime and label.tzinfo is None for label in labels):
+        return labels.astype("datetime64[us]")
     whole = all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
     return labels.astype(np.int64) if whole else pd.Series(labels, dtype=object)
 

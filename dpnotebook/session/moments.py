@@ -272,8 +272,8 @@ class StatementVerbs:
         Parameters
         ----------
         column
-            What is counted; the column that identifies the unit when None. Of another column each unit brings one of
-            its values, drawn at random, so that a value that few units share may be missed.
+            What is counted; the column that identifies the unit when None. Of another column each unit adds one of
+            its values at most, so that some are missed where few units have many that no other has.
         where, epsilon, error, variance, confidence, fresh
             As for `std`.
 

@@ -40,7 +40,8 @@ STATEMENTS = {
     "different values of all": "SELECT COUNT(DISTINCT note) AS n, COUNT(DISTINCT stay) AS s FROM visits",
     "days": "SELECT since, COUNT(DISTINCT who) AS n FROM visits WHERE since <= '2020-03-31' GROUP BY since",
     "weeks": "SELECT DATE_TRUNC('week', since) AS w, SUM(fee) AS s FROM visits WHERE urgent GROUP BY w",
-    "weeks between": "SELECT DATE_DIFF('week', since, seen) AS w, COUNT(*) AS n FROM visits WHERE note <> '' GROUP BY w",
+    "weeks between": "SELECT DATE_DIFF('week', since, seen) AS w, COUNT(*) AS n FROM visits WHERE note <> '' "
+    "GROUP BY w",
     "of any row": "SELECT COUNT(*) AS n FROM (SELECT who FROM visits GROUP BY who HAVING BOOL_OR(urgent) AND NOT "
     "BOOL_AND(stay > 3))",
     "worked out": "SELECT urgent, s / n AS mean FROM (SELECT urgent, SUM(stay) AS s, COUNT(*) AS n FROM visits "

@@ -1,1 +1,1 @@
-"""A private aggregation as SQL of an engine: bounded for each unit, and only sums of clamped integers leave."""
+"""A private aggregation as SQL of an engine, bounded for each unit: sums of clamped integers leave, or matches."""

@@ -1,4 +1,4 @@
-"""A private aggregation as SQL of an engine: clamped per unit and group, a sample of them, and only sums leave.
+"""A private aggregation as SQL of an engine: clamped per unit and group, a sample of them, and sums of that leave.
 
 Each part of a query is a common table expression over the part before it: what takes part, the rows that are drawn,
 what each unit adds to each group, the groups that are drawn, the sums.
