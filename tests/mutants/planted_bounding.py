@@ -40,6 +40,14 @@ PLANTED = (
         (f"{DISTINCT}_one_unit_changes_no_more_than_it_pays_for",),
     ),
     Mutant(
+        "a unit stands for all of its different values where one is paid for",
+        "a person with many values that nobody else has changes their number by that many",
+        "sql/rewrite/different_values.py",
+        'places = f"CASE WHEN count(*) < {component.largest} THEN count(*) ELSE {component.largest} END"',
+        'places = "count(*)"',
+        (f"{DISTINCT}_one_unit_changes_no_more_than_it_pays_for",),
+    ),
+    Mutant(
         "a person counts once for every row that fulfils a condition",
         "a person with many such rows changes a number of people by that many",
         ADDED,
