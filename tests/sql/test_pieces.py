@@ -312,3 +312,19 @@ def test_ten_years_of_days_are_planned_without_reading_each():
         written = "SELECT CAST(came AS DATE) AS day, COUNT(DISTINCT who) AS n FROM visits GROUP BY day"
         lengths.append(len(analyse(written, relations).selects[0].rows))
     assert lengths[1] - lengths[0] < 5
+
+
+@pytest.mark.parametrize(
+    ("key", "groups"),
+    [
+        ("DAYNAME(day)", 7),
+        ("CASE WHEN MONTH(day) < 7 THEN 'first' WHEN MONTH(day) >= 7 THEN 'second' END", 2),
+        ("CASE WHEN MONTH(day) < 7 THEN 'first' WHEN MONTH(day) > 7 THEN 'second' END", 3),
+        ("CASE WHEN age < 18 THEN 'young' WHEN age >= 18 THEN 'old' END", 3),  # it may be missing, as is declared
+        ("CASE WHEN bill < 18 THEN 'low' WHEN bill >= 18 THEN 'high' END", 3),  # nothing is declared
+    ],
+)
+def test_what_no_declared_value_leaves_out_has_no_group_for_the_rest(key, groups):
+    frame = protected().sql(f"SELECT {key} AS k, SUM(bill) AS n FROM visits GROUP BY k", epsilon=9_000.0).run().frame
+    assert len(frame) == groups
+    assert frame["k"].isna().sum() == (groups == 3)

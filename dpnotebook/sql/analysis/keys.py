@@ -116,7 +116,7 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
         return _declared_spans(*group.span, relations) or _part(group.span[1])
     column = group.column
     if column is None:
-        return _written_out(group)
+        return _written_out(group, relations)
     if column.origin is None:
         return None
     relation = relations[column.origin[0]]
@@ -131,10 +131,10 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
     return attribute if fits and levelled else None
 
 
-def _written_out(group: GroupKey) -> Attribute | None:
+def _written_out(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
     """Return the values that an expression can have whatever the rows hold: a condition, a CASE of literals, an hour.
 
-    What is missing has a level wherever it could be: without ELSE, and of conditions.
+    What is missing has a level wherever it could be: without ELSE if a declared value is left out, and of conditions.
     """
     kind = kind_of(group.node)
     results = _results(group.written)
@@ -145,13 +145,23 @@ def _written_out(group: GroupKey) -> Attribute | None:
     levels = list(dict.fromkeys(value for value in results if value is not None))
     if len({type(level) for level in levels}) != 1 or kind != KINDS_OF_LITERALS[type(levels[0])]:
         return None
-    nullable = any(value is None for value in results)
+    nullable = any(value is None for value in results) and not _never_missing(group, relations)
     if kind == "boolean":
         return Boolean(nullable=nullable)
     try:
         return Categories(levels, nullable=nullable)
     except DomainError:  # a text that no answer can be written with
         return None
+
+
+def _never_missing(group: GroupKey, relations: Mapping[str, Relation]) -> bool:
+    """Return whether an expression has a value for whatever is declared of its columns: DAYNAME has, of any day."""
+    columns = [level_values.LevelledColumn(node, attribute) for node, attribute in _levelled(group, relations)]
+    values = level_values.values(group.node, columns) if len(columns) == len(group.parts) else None
+    if values is None:
+        return False
+    told = zip(values, level_values.combinations(columns), strict=True)
+    return all(value is not None for value, (_, there) in told if there)
 
 
 def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -> KeyColumn | None:
