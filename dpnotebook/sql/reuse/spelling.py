@@ -97,9 +97,10 @@ def _searched(node: exp.Expr) -> list[exp.Expr]:
     if not isinstance(node, exp.Case):
         return []
     (branch,) = node.args["ifs"] if len(node.args["ifs"]) == 1 else (None,)
-    if branch is None or not isinstance(branch.this, exp.LT) or not isinstance(branch.this.expression, exp.Cast):
+    edge = branch.this.expression if branch is not None and isinstance(branch.this, exp.LT) else None
+    if branch is None or not isinstance(edge, exp.Cast) or not edge.is_type(*exp.DataType.TEMPORAL_TYPES):
         return []
-    return [*_searched(branch.args["true"]), branch.this.expression, *_searched(node.args["default"])]
+    return [*_searched(branch.args["true"]), edge, *_searched(node.args["default"])]
 
 
 def _spelled(node: exp.Expr) -> exp.Expr:
