@@ -32,8 +32,12 @@ class Breaks:
     ----------
     moments, numbers
         What its values are compared with.
-    by_days, by_wholes
-        Whether they also change with each day, or with each whole number between the ends that bound these.
+    by_days
+        Whether they also change with each day.
+    by_wholes
+        Whether values are the whole numbers of a Range, between its ends.
+    rounded
+        Whether they also change with each whole number, of values that need not be whole.
     periodic
         Whether they come again year by year.
     """
@@ -42,6 +46,7 @@ class Breaks:
     numbers: set[float] = field(default_factory=set)
     by_days: bool = False
     by_wholes: bool = False
+    rounded: bool = False
     periodic: bool = False
 
     def add(self, other: Breaks) -> None:
@@ -50,6 +55,7 @@ class Breaks:
         self.numbers |= other.numbers
         self.by_days |= other.by_days
         self.by_wholes |= other.by_wholes
+        self.rounded |= other.rounded
         self.periodic |= other.periodic
 
 
@@ -100,13 +106,13 @@ def _keeps_in_calendar(case: exp.Case) -> bool:
 
 def _breaks_above(place: exp.Expr) -> Breaks:
     """Return where what stands around a column can change."""
-    node, above, by_days, by_wholes = place, place.parent, False, False
+    node, above, by_days, rounded = place, place.parent, False, False
     while above is not None:
         if isinstance(above, exp.Floor):
-            by_wholes = True
+            rounded = True
         elif (isinstance(above, exp.Cast) and above.is_type("date")) or isinstance(above, exp.Date) or _is_span(above):
             by_days = True
-        elif not isinstance(above, exp.Paren) and not (isinstance(above, exp.Cast) and above.is_type(*NUMERIC)):
+        elif not isinstance(above, exp.Paren) and not _keeps_number(above, rounded):
             break
         node, above = above, above.parent
     if isinstance(above, exp.Extract):
@@ -114,7 +120,7 @@ def _breaks_above(place: exp.Expr) -> Breaks:
     if isinstance(above, exp.DateDiff) and by_days:
         return _breaks_of_counted_spans(above)
     if isinstance(above, exp.Is) and isinstance(above.expression, exp.Null):
-        return Breaks(by_days=by_days, by_wholes=by_wholes)
+        return Breaks(by_days=by_days, rounded=rounded)
     if isinstance(above, exp.Case) and _is_clamp(above, place):
         return Breaks(by_wholes=True)
     kept = isinstance(above, exp.Least | exp.Greatest)
@@ -123,7 +129,12 @@ def _breaks_above(place: exp.Expr) -> Breaks:
         raise NotTold
     moments = {value for value in found if isinstance(value, datetime.datetime)}
     numbers = {value for value in found if not isinstance(value, datetime.datetime)}
-    return Breaks(moments, numbers, by_days, by_wholes or kept)
+    return Breaks(moments, numbers, by_days, kept, rounded and not kept)
+
+
+def _keeps_number(node: exp.Expr, whole: bool) -> bool:
+    """Return whether a node is a CAST that leaves numbers as they are; to whole numbers it rounds others."""
+    return isinstance(node, exp.Cast) and node.is_type(*(NUMERIC if whole else ("double",)))
 
 
 def _ends(node: exp.Expr, above: exp.Expr | None) -> list[Value]:

@@ -176,7 +176,7 @@ def _values(breaks: Breaks, by_dates: bool) -> list[Value]:
     """
     if breaks.numbers and (breaks.moments or breaks.by_days):
         raise NotTold
-    if breaks.numbers or breaks.by_wholes:
+    if breaks.numbers or breaks.by_wholes or breaks.rounded:
         return _numbers(breaks)
     around = YEARS_AROUND if breaks.periodic else LONGEST_SPAN
     moments = breaks.moments or {datetime.datetime(2000, 1, 1)}
@@ -200,9 +200,10 @@ def _numbers(breaks: Breaks) -> list[Value]:
     first, last = math.floor(min(breaks.numbers)) - 1, math.ceil(max(breaks.numbers)) + 1
     if last - first > MOST:
         raise NotTold
-    if breaks.by_wholes:
+    if breaks.by_wholes and not breaks.rounded and all(float(value).is_integer() for value in breaks.numbers):
         return list(range(first, last + 1))
-    edges = sorted(breaks.numbers | {first, last})
+    wholes = range(first, last + 1) if breaks.by_wholes or breaks.rounded else (first, last)
+    edges = sorted({*breaks.numbers, *wholes})
     return sorted({*edges, *((low + high) / 2 for low, high in pairwise(edges))})
 
 
