@@ -167,7 +167,7 @@ def groups_of(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Gro
     if places is None:
         return None
     try:
-        kept = _kept(others, replace(released, dates=select.dates), keys, more, places)
+        kept = _kept(others, released, keys, more, places, select.dates)
     except NotTold:
         return None
     return _groups(select, released, places, keys, kept)
@@ -247,7 +247,12 @@ def _places(select: PrivateSelect, rows: RowsText, released: PrivateSelect, othe
 
 
 def _kept(
-    others: RowsText, released: PrivateSelect, keys: Sequence[Group], conditions: Sequence[Any], places: Sequence[int]
+    others: RowsText,
+    released: PrivateSelect,
+    keys: Sequence[Group],
+    conditions: Sequence[exp.Expr],
+    places: Sequence[int],
+    dates: Sequence[str],
 ) -> list[int]:
     """Return the numbers of the groups whose rows satisfy further conditions.
 
@@ -259,7 +264,7 @@ def _kept(
     of_key: dict[int, list[tuple[Levels, list[Told]]]] = {}
     for condition in conditions:
         for i in range(len(released.keys)):
-            known = of_key[i] if i in of_key else [(one, []) for one in _levels(released, others, i, conditions)]
+            known = of_key.get(i) or [(one, []) for one in _levels(released, others, i, conditions, dates)]
             if _noted(condition, known):
                 of_key[i] = known
                 break
@@ -285,14 +290,16 @@ def _kept(
     return kept
 
 
-def _levels(released: PrivateSelect, others: RowsText, number: int, conditions: Sequence[exp.Expr]) -> Iterator[Levels]:
+def _levels(
+    released: PrivateSelect, others: RowsText, number: int, conditions: Sequence[exp.Expr], dates: Sequence[str]
+) -> Iterator[Levels]:
     """Yield what tells of which groups of a key a condition is true: by its levels, and piece by piece."""
     key = released.keys[number]
     with contextlib.suppress(NotTold):
         yield key_levels(others, number, key)
     if key.levels is not None:
         with contextlib.suppress(NotTold):
-            yield piece_levels(released.rows, number, len(key.levels), conditions, released.dates)
+            yield piece_levels(released.rows, number, len(key.levels), conditions, dates)
 
 
 def _noted(condition: exp.Expr, known: Sequence[tuple[Levels, list[Told]]]) -> bool:

@@ -39,8 +39,6 @@ class PieceLevels:
 
     Parameters
     ----------
-    column
-        SQL of the column that the key is worked out from.
     values
         By level, the pieces that it has.
     absent
@@ -49,7 +47,6 @@ class PieceLevels:
         By the SQL of a condition on the column, whether it is true, by piece; None where it is NULL.
     """
 
-    column: str
     values: tuple[tuple[int, ...], ...]
     absent: tuple[tuple[int, ...], ...]
     holds: Mapping[str, Sequence[bool | None]]
@@ -109,7 +106,7 @@ def piece_levels(
     Raises
     ------
     NotTold
-        If the key is worked out from several columns, or changes within what is told apart.
+        If the key is worked out from several columns, or changes within what is told apart, or no condition is told.
     """
     texts = tuple(sorted({one.sql(DIALECT) for one in conditions}))
     found = _piece_levels(text, number, levels, texts, tuple(dates))
@@ -133,6 +130,8 @@ def _piece_levels(
             with contextlib.suppress(NotTold):
                 told[condition], more = with_breaks(sqlglot.parse_one(condition, read=DIALECT), column)
                 breaks.add(more)
+        if not told:
+            return None
         worked_out = _worked_out([key, *told.values()], column, _values(breaks, column in dates))
     except NotTold:
         return None
@@ -145,7 +144,7 @@ def _piece_levels(
         elif 0 <= place < levels:
             places[place].append(piece)
     holds = {one: [row[i] for row in worked_out] for i, one in enumerate(told, start=1)}
-    return PieceLevels(column, tuple(map(tuple, places)), tuple(absent), holds)
+    return PieceLevels(tuple(map(tuple, places)), tuple(absent), holds)
 
 
 def _number_of_level(rows: RowsText, key: exp.Expr) -> tuple[exp.Expr, Callable[[Any], int | None]]:

@@ -150,10 +150,12 @@ def dates_of_keys(text: str, dates: Mapping[str, Collection[str]]) -> tuple[str,
         By table, its columns that hold dates.
     """
     rows = read_rows(text)
-    if rows is None or not rows.keys or not any(dates.values()):
+    names = {name for columns in dates.values() for name in columns}
+    keys = () if rows is None else rows.keys
+    columns = [column for key in keys for column in key.find_all(exp.Column) if column.name in names]
+    if rows is None or not columns:
         return ()
     tables = {table.alias: table.name for table in sqlglot.parse_one(rows.source, read=DIALECT).find_all(exp.Table)}
-    columns = [column for key in rows.keys for column in key.find_all(exp.Column)]
     found = (column.sql(DIALECT) for column in columns if column.name in dates.get(tables.get(column.table, ""), ()))
     return tuple(dict.fromkeys(found))
 
