@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -156,22 +156,27 @@ def _written_out(group: GroupKey, relations: Mapping[str, Relation]) -> Attribut
 
 def _never_missing(group: GroupKey, relations: Mapping[str, Relation]) -> bool:
     """Return whether an expression has a value for whatever is declared of its columns: DAYNAME has, of any day."""
-    columns = [level_values.LevelledColumn(node, attribute) for node, attribute in _levelled(group, relations)]
-    values = level_values.values(group.node, columns) if len(columns) == len(group.parts) else None
+    told = _by_levels(group.node, group, _levelled(group, relations))
+    return told is not None and all(value is not None for value, there in told if there)
+
+
+def _by_levels(
+    node: exp.Expr, group: GroupKey, columns: Sequence[level_values.LevelledColumn]
+) -> list[tuple[level_values.Value, bool]] | None:
+    """Return an expression's value for every combination of levels, and whether all are declared; None if unknown."""
+    values = level_values.values(node, columns) if len(columns) == len(group.parts) else None
     if values is None:
-        return False
-    told = zip(values, level_values.combinations(columns), strict=True)
-    return all(value is not None for value, (_, there) in told if there)
+        return None
+    return [(value, there) for value, (_, there) in zip(values, level_values.combinations(columns), strict=True)]
 
 
 def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -> KeyColumn | None:
     """Return a key that is an expression over declared columns, with the values that it has for their levels."""
-    columns = [level_values.LevelledColumn(node, attribute) for node, attribute in _levelled(group, relations)]
+    columns = _levelled(group, relations)
     node = level_values.with_whole_numbers(group.node)
-    values = level_values.values(node, columns) if node is not None and len(columns) == len(group.parts) else None
-    if node is None or values is None:
+    told = None if node is None else _by_levels(node, group, columns)
+    if node is None or told is None:
         return None
-    told = [(value, there) for value, (_, there) in zip(values, level_values.combinations(columns), strict=True)]
     asked = group.node.find(*level_values.KNOWS_NULL) is not None  # about what is missing, declared or not
     found = [value for value, there in told if there or asked]
     levels = list(dict.fromkeys(value for value in found if value is not None))
@@ -189,9 +194,9 @@ def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -
     return KeyColumn(Key(name, attribute.labels, kind), attribute, written)
 
 
-def _levelled(group: GroupKey, relations: Mapping[str, Relation]) -> list[tuple[exp.Column, Attribute]]:
+def _levelled(group: GroupKey, relations: Mapping[str, Relation]) -> list[level_values.LevelledColumn]:
     """Return the columns of an expression each of whose levels is one value of it, with what is declared of them."""
-    found = []
+    found: list[level_values.LevelledColumn] = []
     for node, column in group.parts:
         relation = None if column.origin is None else relations[column.origin[0]]
         if relation is None or relation.domain is None or column.origin is None:
@@ -200,7 +205,7 @@ def _levelled(group: GroupKey, relations: Mapping[str, Relation]) -> list[tuple[
         if attribute is None or not level_values.has_values(attribute, group.node, node):
             continue
         if kind in level_values.kinds_of(attribute):
-            found.append((node, attribute))
+            found.append(level_values.LevelledColumn(node, attribute))
     return found
 
 
