@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.predicate import Predicate
-from dpnotebook.query.question import Summand
+from dpnotebook.query.question import Summand, levels_in
 
 FLOATING = ("FLOAT", "DOUBLE")
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
@@ -180,6 +180,9 @@ def level_number(attribute: Range | Bins, column: str, kind: str) -> str:
 
 def contributions(summand: Summand, attribute: Attribute, column: str, kind: str) -> list[str]:
     """Return an expression for each component that a row adds: a whole number of steps, 0 for a row without value."""
+    if summand.holds:
+        masks = [levels_in(runs, attribute.size) for runs in (summand.holds, summand.fails)[: summand.components]]
+        return [f"CASE WHEN {_in_mask(attribute, column, kind, mask)} THEN 1 ELSE 0 END" for mask in masks]
     absent = is_null(column, kind)
     if attribute.holds == "boolean":
         values = (f"{column}", f"NOT {column}")[: summand.components]

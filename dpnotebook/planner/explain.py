@@ -200,7 +200,7 @@ def steps(
     for answer, scale in zip(answers, scales, strict=True):
         measurement = answer.measurement
         axes = " x ".join(f"{axis.attribute} ({axis.size})" for axis in measurement.axes) or "one cell"
-        what = "counts" if measurement.summand.column is None else f"sums of {measurement.summand.column}"
+        what = "counts" if _counts(measurement) else f"sums of {measurement.summand.column}"
         worth = float(scale) * float(measurement.summand.step)
         found.append(f"{what} over {axes}: {measurement.answers:,} numbers, strategy {_strategy_name(answer)}")
         found.append(f"{law.drawn} noise of scale {worth:,.6g} on each, drawn exactly")
@@ -266,7 +266,9 @@ def code_as(question: Question, accuracy: str, counted: tuple[str, Sequence[str]
     for measure in question.measures:
         rows = question.rows_of(measure)
         where = [] if rows.is_everything else [f"where={rows.text!r}"]
-        arguments = [] if measure.column is None else [repr(measure.column)]
+        condition = question.condition_of(measure)
+        of = measure.column if condition is None else condition.text
+        arguments = [] if of is None else [repr(of)]
         if measure.kind == "quantile":
             several = isinstance(measure.quantile, tuple)
             text = ", ".join(f"{quantile:g}" for quantile in measure.quantiles)
@@ -318,6 +320,11 @@ def _as_agg(question: Question) -> dict[str, list[str]] | None:
 def request_code(request: str) -> str:
     """Return a request for a workload by names, such as ranges('age'), as it is written after one import."""
     return re.sub(r"(?<![.\w])(?=[a-z_]+\()", "dpn.", request)
+
+
+def _counts(measurement: Measurement) -> bool:
+    """Return whether what is measured are numbers of rows: of all, or of those that satisfy a condition and the rest."""
+    return measurement.summand.column is None or bool(measurement.summand.holds)
 
 
 def _strategy_name(answer: Answers) -> str:
@@ -426,9 +433,9 @@ def releases(numbers: Sequence[int]) -> str:
 def said(measurement: Measurement) -> str:
     """Return what a measurement asks, in words."""
     axes = " x ".join(f"{axis.attribute} ({axis.size})" for axis in measurement.axes)
-    what = "counts" if measurement.summand.column is None else f"sums of {measurement.summand.column}"
+    what = "counts" if _counts(measurement) else f"sums of {measurement.summand.column}"
     if measurement.answers == 1:
-        what = what[:-1] if measurement.summand.column is None else what.replace("sums", "sum")
+        what = what[:-1] if _counts(measurement) else what.replace("sums", "sum")
     number = "" if measurement.answers == 1 else f"{measurement.answers:,} "
     where = "" if measurement.where.is_everything else f" where {measurement.where}"
     return f"{number}{what}" + (f" over {axes}" if axes else "") + where

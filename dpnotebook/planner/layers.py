@@ -157,7 +157,7 @@ def _counts_all(measure: Measure, question: Question, domain: Domain) -> bool:
     if measure.column is None or not may_be_shared(measure.summand):
         return False
     levels = allowed_levels(question.where, measure.column, domain)
-    return max(levels, default=0) < domain[measure.column].regular
+    return bool(measure.summand.has_value(domain[measure.column])[list(levels)].all())
 
 
 def _spread(measure: Measure) -> float:

@@ -460,7 +460,8 @@ def sums_as_counts(
         found = over_ends(part, summand)
         if found is not None:
             yield found
-    if history.counted_by(summand.column, also) and (found := over_levels(part, summand, history.domain)) is not None:
+    told = history.counted_by(summand.column, also) or (bool(summand.holds) and history.counted(also))
+    if told and (found := over_levels(part, summand, history.domain)) is not None:
         yield found
 
 

@@ -68,6 +68,8 @@ def ends_name(summand: Summand, where: Predicate) -> str:
     summand, where
         Whose values are shared between their ends, and the rows that take part.
     """
+    if summand.holds:
+        return f"truth of {summand.column} at {summand.holds}, not at {summand.fails}"
     wide = _widened(summand, where)
     return f"ends of {wide.column} from {wide.low} to {wide.high} by {wide.step}"
 
@@ -150,7 +152,7 @@ def as_counts(item: Item) -> Item | None:
     """
     measured = item.measurement
     summand = measured.summand
-    if not may_be_shared(summand):
+    if not may_be_shared(summand) or (summand.holds and not counts_levels(measured)):
         return None
     factors = _factors(measured.operator, len(measured.axes))
     if factors is None:
@@ -160,7 +162,7 @@ def as_counts(item: Item) -> Item | None:
         where, at = valued(measured.where, summand), _place(measured.axes, domain, column)
         levels = allowed_levels(where, column, domain)
         shared: Workload = Identity(len(levels))
-        if not summand.ends:
+        if summand.holds or not summand.ends:
             shared = Explicit(np.asarray(summand.of_levels(domain[column]))[:, levels])
         operator = product_of([*factors[:at], shared, *factors[at:]])
         axes = (*measured.axes[:at], Axis(column, levels), *measured.axes[at:])
@@ -177,15 +179,19 @@ def as_counts(item: Item) -> Item | None:
 
 
 def counts_levels(measured: Measurement) -> bool:
-    """Return whether a measurement of sums counts the levels of its column: of two, no axis of it.
+    """Return whether a measurement of sums counts levels of its column: single ones of two, no axis of it.
 
+    Where a condition holds of a row both sums are counts of levels, however many there are.
     As a truth value has, or rows of two whole numbers: the values are the ends, each one step from the other. For a
     mean of one value all rows are at the same end: of its two sums one is their number, and the other is noise alone.
     """
     summand, where = measured.summand, measured.where
     column = summand.column
+    if summand.holds and not any(axis.attribute == column for axis in measured.axes):
+        return True
     if (
         column is None
+        or summand.holds
         or (summand.ends and summand.steps != 1)
         or any(axis.attribute == column for axis in measured.axes)
     ):
@@ -215,16 +221,15 @@ def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np
         return numbers.swapaxes(1, 2).reshape(draws, -1)
     column, domain = str(measured.summand.column), measured.where.domain
     levels = allowed_levels(valued(measured.where, measured.summand), column, domain)
-    if len(levels) == 1:
+    if len(levels) == 1 and not measured.summand.holds:
         values = measured.summand.of_levels(domain[column])
         assert values is not None
         return numbers[:, int(values[1, levels[0]])]
     factors = _factors(measured.operator, len(measured.axes))
     assert factors is not None
     at = _place(measured.axes, domain, column)
-    by_factor = numbers[:, ::-1].reshape(
-        draws, components, *(factor.shape[0] for factor in factors)
-    )  # the lower level comes first
+    ordered = numbers if measured.summand.holds else numbers[:, ::-1]  # of two levels the lower one comes first
+    by_factor = ordered.reshape(draws, components, *(factor.shape[0] for factor in factors))
     return np.moveaxis(by_factor, 1, 1 + at).reshape(draws, -1)
 
 
@@ -248,7 +253,7 @@ def over_ends(part: ProductTerm, summand: Summand) -> ValueCounts | None:
     None where values cannot be shared between their ends.
     """
     factors = _factors(part.operator, len(part.axes))
-    if not may_be_shared(summand) or factors is None:
+    if not may_be_shared(summand) or factors is None or summand.holds:
         return None
     where = valued(part.where, summand)
     if where.is_empty:
@@ -309,10 +314,8 @@ def _with_both(rows: Integers) -> Integers:
 def valued(where: Predicate, summand: Summand) -> Predicate:
     """Return those of some rows that have a value: others add nothing to a sum."""
     assert summand.column is not None
-    attribute = where.domain[summand.column]
-    if attribute.regular == attribute.size:
-        return where
-    return where & Predicate.box(where.domain, {summand.column: np.arange(attribute.size) < attribute.regular})
+    present = summand.has_value(where.domain[summand.column])
+    return where if present.all() else where & Predicate.box(where.domain, {summand.column: present})
 
 
 def _factors(operator: Workload, axes: int) -> list[Workload] | None:

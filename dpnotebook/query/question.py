@@ -36,6 +36,9 @@ MOST_STEPS = 10**9
 MOST_WORDS = 80  # characters of a request that stands in a title
 
 
+Runs = tuple[tuple[int, int], ...]  # of levels, [start, stop)
+
+
 @dataclass(frozen=True)
 class Summand:
     """What one row adds to each component of a measurement: an integer, bounded whatever the row holds.
@@ -51,6 +54,9 @@ class Summand:
     ends
         False: one component, x / step. True: two, (x - low) / step and (high - x) / step, whose sum is the same for
         every row, so that together they count rows as well as add values.
+    holds, fails
+        Of a condition on the column instead of its value: runs [start, stop) of the levels, ascending, at which rows
+        count 1, and of those at which they count 0. Rows at neither have no value.
     """
 
     column: str | None = None
@@ -58,6 +64,8 @@ class Summand:
     high: Fraction = Fraction(1)
     step: Fraction = Fraction(1)
     ends: bool = False
+    holds: Runs = ()
+    fails: Runs = ()
 
     @property
     def components(self) -> int:
@@ -87,6 +95,8 @@ class Summand:
         numpy.ndarray
             int64, shape (attribute.size,). Levels without a value (other, null) add nothing.
         """
+        if self.holds:
+            return np.asarray(self._truths(attribute).sum(axis=0))
         lows, highs = (np.array(ends, dtype=np.float64) for ends in attribute.level_bounds())
         if attribute.other_index is None:  # values beyond the ends are counted at the first and the last level
             lows[0], highs[-1] = -np.inf, np.inf
@@ -107,12 +117,25 @@ class Summand:
         -------
         Shape (components, attribute.size). Levels without a value (other, null) add nothing.
         """
+        if self.holds:
+            return self._truths(attribute)
         lows, highs = attribute.level_bounds()
         if not np.array_equal(lows, highs):
             return None
         found = np.zeros((self.components, attribute.size), dtype=np.int64)
         found[:, : attribute.regular] = self._contributions(np.asarray(lows, dtype=np.float64))
         return found
+
+    def _truths(self, attribute: Attribute) -> NDArray[np.int64]:
+        """Return what every row at each level adds to each component where a condition holds or not."""
+        masks = [levels_in(runs, attribute.size) for runs in (self.holds, self.fails)]
+        return np.stack(masks[: self.components]).astype(np.int64)
+
+    def has_value(self, attribute: Attribute) -> NDArray[np.bool_]:
+        """Return at which levels of the column's attribute rows have a value that counts, shape (attribute.size,)."""
+        if self.holds:
+            return levels_in((*self.holds, *self.fails), attribute.size)
+        return np.arange(attribute.size) < attribute.regular
 
     def _norms(self, values: NDArray[np.float64], power: int) -> NDArray[np.int64]:
         norms: NDArray[np.int64] = (np.abs(self._contributions(values)) ** power).sum(axis=0)
@@ -130,24 +153,28 @@ class Summand:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same summand."""
-        return {
+        values: dict[str, Any] = {
             "column": self.column,
             "low": str(self.low),
             "high": str(self.high),
             "step": str(self.step),
             "ends": self.ends,
         }
+        if self.holds:
+            values |= {"holds": [list(run) for run in self.holds], "fails": [list(run) for run in self.fails]}
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summand:
         """Return the summand that `to_json` wrote."""
-        return _summand(values["column"], values["low"], values["high"], values["step"], values["ends"])
+        holds, fails = (tuple((start, stop) for start, stop in values.get(runs, ())) for runs in ("holds", "fails"))
+        return _summand(values["column"], values["low"], values["high"], values["step"], values["ends"], holds, fails)
 
 
 @lru_cache(maxsize=1_024)
-def _summand(column: str | None, low: str, high: str, step: str, ends: bool) -> Summand:
+def _summand(column: str | None, low: str, high: str, step: str, ends: bool, holds: Runs, fails: Runs) -> Summand:
     """Return the summand of these; always the same object, as fractions take long to compare."""
-    found = Summand(column, Fraction(low), Fraction(high), Fraction(step), ends)
+    found = Summand(column, Fraction(low), Fraction(high), Fraction(step), ends, holds, fails)
     return Summand() if found == Summand() else found
 
 
@@ -219,6 +246,39 @@ def bounded_value(
     return Summand(column, low, high, step, ends)
 
 
+def truth_value(holds: Predicate, fails: Predicate) -> Summand | None:
+    """Return the summand, of both ends, of a condition: 1 for a row of which it holds, 0 for one of which it does not.
+
+    Parameters
+    ----------
+    holds, fails
+        The rows that count 1, and the others that count 0.
+
+    Returns
+    -------
+    None where this is not about one column alone, or never differs.
+    """
+    if holds.is_empty or fails.is_empty or len(holds.attributes) != 1 or set(fails.attributes) - {*holds.attributes}:
+        return None
+    (column,) = holds.attributes
+    return Summand(column, ends=True, holds=_runs_of(holds, column), fails=_runs_of(fails, column))
+
+
+def _runs_of(rows: Predicate, column: str) -> Runs:
+    """Return the levels of a column at which some rows are, as runs."""
+    at = np.zeros(rows.domain[column].size + 2, dtype=np.int8)
+    at[np.array(rows.levels_of(column), dtype=np.intp) + 1] = 1
+    return tuple((int(start), int(stop)) for start, stop in np.flatnonzero(np.diff(at)).reshape(-1, 2))
+
+
+def levels_in(runs: Runs, size: int) -> NDArray[np.bool_]:
+    """Return which of so many levels are in runs of them, shape (size,)."""
+    found = np.zeros(size, dtype=np.bool_)
+    for start, stop in runs:
+        found[start:stop] = True
+    return found
+
+
 def _summed_as(attribute: Attribute) -> str:
     """Return how listed whole numbers are declared to be summed; empty for others."""
     levels = attribute.levels if isinstance(attribute, Categories) else ()
@@ -255,7 +315,7 @@ def narrowed(question: Question) -> Question:
 
 
 def _narrowed(summand: Summand, where: Predicate) -> Summand:
-    if summand.column not in where.attributes or (found := value_range(where, summand.column)) is None:
+    if summand.holds or summand.column not in where.attributes or (found := value_range(where, summand.column)) is None:
         return summand
     below, above = ((end - summand.low) / summand.step for end in found)
     least = min(max(math.floor(below), 0), summand.steps - 1)
@@ -278,6 +338,8 @@ def clamping_words(measure: Measure, where: Predicate, ends: tuple[str, str]) ->
         Its lower and its upper bound, as a person would write them.
     """
     assert measure.column is not None
+    if measure.summand.holds:
+        return ""
     attribute, found = where.domain[measure.column], value_range(where, measure.column)
     if found is None:
         return ""
@@ -385,7 +447,7 @@ class Measure:
                 count = self.workload.shape[0]
                 return "1 query of a workload" if count == 1 else f"{count:,} queries of a workload"
             case _:
-                return f"{self.kind.upper()} of {label}"
+                return f"{'SHARE' if self.summand.holds else self.kind.upper()} of {label}"
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same measure."""
@@ -472,12 +534,26 @@ class Question:
 
     def words_of(self, measure: Measure) -> str:
         """Return one of its measures as a person would say it, by the label of its column."""
+        if (condition := self.condition_of(measure)) is not None:
+            return measure.words_with(f"({condition})")
         return measure.words_with(self.where.domain.label_of(str(measure.column)))
 
+    def condition_of(self, measure: Measure) -> Predicate | None:
+        """Return the rows that one of its measures counts as 1 and others as 0; None where it adds up values."""
+        summand, domain = measure.summand, self.where.domain
+        if not summand.holds or summand.column is None:
+            return None
+        return Predicate.box(domain, {summand.column: levels_in(summand.holds, domain[summand.column].size)})
+
     def unit_of(self, measure: Measure) -> str:
-        """Return what the answers of one of its measures are counted in: "rows", or the unit of its column."""
+        """Return what the answers of one of its measures are counted in: "rows", or the unit of its column.
+
+        Empty for shares of rows that satisfy a condition.
+        """
         if measure.column is None or measure.kind == "cdf":
             return "rows"
+        if measure.summand.holds:
+            return ""
         return self.where.domain.unit_of(measure.column)
 
     @property

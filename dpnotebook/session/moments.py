@@ -508,8 +508,15 @@ class StatementVerbs:
         'SELECT sex, COUNT(*) AS value FROM patients GROUP BY sex'
         """
         call = f"{function}({'*' if column is None else name_sql(self._column(column))})"
+        if (condition := asked.condition_of(asked.measures[0])) is not None:
+            call = self._share_sql(condition)
         made = self._stated({asked.measures[0].name: call}, where, given, 0.95, False)
         return made.statement.text if made.statement is not None and made.question.key == asked.key else None
+
+    def _share_sql(self, condition: Predicate) -> str:
+        """Return what a statement averages to find the share of rows that satisfy a condition."""
+        said = condition_sql(condition, self._table.domain, self._session.relations[self._table.name].columns)
+        return f"AVG(CASE WHEN {said or 'TRUE'} THEN 1 ELSE 0 END)"
 
     def _key(self, name: str) -> str:
         """Return what a statement groups by for a key."""

@@ -31,6 +31,7 @@ from dpnotebook.session.instead import declared_columns, instead, refuse, refuse
 from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.shares import is_condition, share_of
 from dpnotebook.session.value_counts import Normalize, ShownCounts, whole_of
 from dpnotebook.sql.ownership.reader import ValueBounds
 from dpnotebook.strategy import Strategy
@@ -223,6 +224,12 @@ class Grouped(StatementVerbs):
         29700.0
         """
         given = {"epsilon": epsilon, "error": error, "variance": variance}
+        if self._condition(column) is not None:
+            if any(one is not None for one in (bounds, granularity)):
+                raise DomainError("rows that satisfy a condition are counted: leave bounds= and granularity= out")
+            both = column if where is None else f"({where}) and ({column})"
+            accuracy: Mapping[str, Any] = given | {"confidence": confidence, "objective": objective}
+            return self.count(where=both, **accuracy, fresh=fresh)
         if isinstance(bounds, str) and bounds == "auto":
             return self._inside("sum", column, granularity, where, given, confidence, objective, fresh)
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
@@ -253,10 +260,14 @@ class Grouped(StatementVerbs):
         objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the mean of a column, or the share of True in a bool; parameters as for `sum`.
+        """Return a query for the mean of a column, or the share of True in a bool or of rows that satisfy a condition.
+
+        Parameters as for `sum`, and
 
         Parameters
         ----------
+        column
+            A declared column, or a condition as for `where=`: what is answered is the share of rows of which it holds.
         weights
             A column of numbers, declared or not, by which rows count, as those of a survey do: SUM(weight * x) over
             SUM(weight) in SQL. Rows without a value have no weight. With it `column` may be any column of numbers.
@@ -271,8 +282,14 @@ class Grouped(StatementVerbs):
           sex  value
         0   F   49.5
         1   M   49.5
+        >>> patients.mean("age >= 65", epsilon=0.5).run().value
+        0.35
         """
         given = {"epsilon": epsilon, "error": error, "variance": variance}
+        if (condition := self._condition(column)) is not None:
+            if any(one is not None for one in (weights, bounds, granularity)):
+                raise DomainError("a condition is true or false: leave weights=, bounds= and granularity= out")
+            return self._share(condition, where, given, confidence, objective, fresh)
         if weights is not None:
             return self._weighted(column, weights, bounds, granularity, where, given, confidence, objective, fresh)
         if isinstance(bounds, str) and bounds == "auto":
@@ -582,6 +599,30 @@ class Grouped(StatementVerbs):
             return replace(measure, kind="workload", workload=workload, asked=asked)
         keys = sorted(self._keys, key=domain.names.index)
         return replace(measure, workload=span_workload(domain, keys, self._spans, where), asked=asked)
+
+    def _condition(self, column: Any) -> Predicate | None:
+        """Return the condition that was given in place of a column; None of anything else."""
+        found = is_condition(column, {*self._table.domain, *self._table.columns})
+        return Predicate.parse(column, self._table.domain) if found else None
+
+    def _share(
+        self,
+        condition: Predicate,
+        where: str | None,
+        given: Mapping[str, Any],
+        confidence: float,
+        objective: Objective | None,
+        fresh: bool,
+    ) -> Query:
+        """Return a query for the share of rows that satisfy a condition; as in SQL where only that can ask it."""
+        table = self._table
+        measure = share_of(condition, table.within(parsed(where, table.domain)))
+        bounded = table.unit is None or table.max_rows is not None
+        if measure is not None and (objective is not None or (bounded and not self._buys_more_as_in_sql(given))):
+            return self._query(measure, where, accuracy_of(**given, confidence=confidence, objective=objective), fresh)
+        if objective is not None:
+            raise AccuracyError("objective= is for shares by a condition on one column: leave it out here")
+        return self._stated({self._named("mean"): self._share_sql(condition)}, where, given, confidence, fresh)
 
     def _known(self, column: str) -> str:
         if isinstance(column, list) and column and all(name in self._table.domain for name in column):

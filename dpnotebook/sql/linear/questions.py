@@ -4,7 +4,8 @@ There it is answered from everything recorded and by the strategies that fit it;
 itself. It is `SELECT [columns,] aggregates FROM table [WHERE condition] [GROUP BY columns]`:
 
 * aggregates COUNT(*), COUNT(column), SUM(column), AVG(column), MEDIAN(column) and percentiles; sums and averages clamp
-  to the declared bounds; COUNTIF, FILTER and sums or counts of a CASE that is 1 or nothing are of fewer rows;
+  to the declared bounds; COUNTIF, FILTER and sums or counts of a CASE that is 1 or nothing are of fewer rows; AVG of a
+  condition on one column, or of a CASE that is 1 or 0, is a share;
 * conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list; keys that
   are worked out from them as in `dpnotebook.sql.linear.written_keys`.
 
@@ -13,7 +14,7 @@ Every declared level is in the answer, also where no row has it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
-from dpnotebook.query.question import Measure, Question, bounded_value, narrowed
+from dpnotebook.query.question import Measure, Question, Summand, bounded_value, levels_in, narrowed, truth_value
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.linear.condition import bare, predicate
 from dpnotebook.sql.linear.scope import LinearScope, NotLinear
@@ -46,6 +47,7 @@ from dpnotebook.sql.statement import Statement
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
 QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE")
+TRUTH = (exp.Predicate, exp.Connector, exp.Not)
 BRANCHES = ("IF", "IIF", "IFNULL", "NVL")
 PARTS_OF_DATES = (
     *("STRFTIME", "DAYNAME", "MONTHNAME", "DATE_PART", "DATEPART", "WEEK", "WEEKOFYEAR"),
@@ -55,7 +57,7 @@ REWRITTEN = frozenset(
     {
         *(*CONDITIONS, *QUANTILES, *BRANCHES, *PARTS_OF_DATES),
         *("FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"),
-        *("INTERVAL", "EXTRACT", "EPOCH", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"),
+        *("INTERVAL", "EXTRACT", "EPOCH", "CAST", "TRY_CAST", "::", "ARG_MIN", "ARG_MAX", "MIN_BY", "MAX_BY"),
         *(node.sql_name() for node in MOMENTS),
     }
 )
@@ -164,6 +166,8 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope, statem
             aggregates.append(_aggregate(node, alias, scope))
             keys.append(None)
     grouped = _keys(select, keys, scope, worked_out)
+    if any(_alike(part.measure, grouped, where) for part in aggregates):
+        raise NotLinear
     rows = _rows(where, aggregates)
     if rows is not None:
         question = Question(table.name, tuple(part.measure for part in aggregates), grouped, rows)
@@ -190,7 +194,9 @@ def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate
     kind = None if call is None else function_of(call.kind).linear
     if kind is None:
         raise NotLinear
-    argument = bare(node.this)
+    argument = _without_cast(bare(node.this), scope)
+    if kind == "mean" and (summand := _truth(argument, scope)) is not None:
+        return LinearAggregate(Measure("mean", summand.column, name, summand))
     if (counted := _counted(kind, argument)) is not None:
         return LinearAggregate(Measure("count", name=name), rows=_counts(counted, scope))
     if kind == "count" and (argument == exp.Star() or isinstance(argument, exp.Literal)):
@@ -227,7 +233,9 @@ def _fraction(call: Call, column: str, scope: LinearScope) -> float:
 
 
 def _counted(kind: str, argument: exp.Expr) -> exp.Expr | None:
-    """Return the condition of the rows that COUNT or SUM of a CASE counts; None of anything else."""
+    """Return the condition of the rows that COUNT or SUM of a CASE, or SUM of a condition, counts; else None."""
+    if kind == "sum" and isinstance(argument, TRUTH):
+        return argument
     if (branch := _branch(argument)) is None:
         return None
     condition_, given, left = branch
@@ -235,6 +243,29 @@ def _counted(kind: str, argument: exp.Expr) -> exp.Expr | None:
     if kind == "count" and nothing and isinstance(given, exp.Literal):
         return condition_
     return condition_ if kind == "sum" and _is_number(given, "1") and (nothing or _is_number(left, "0")) else None
+
+
+def _without_cast(argument: exp.Expr, scope: LinearScope) -> exp.Expr:
+    """Return the condition, or the column of truth values, that is cast to a number; any other argument as it is."""
+    if not isinstance(argument, exp.Cast) or not argument.to.is_type(*exp.DataType.NUMERIC_TYPES):
+        return argument
+    inner = bare(argument.this)
+    truths = isinstance(inner, exp.Column) and scope.domain[scope.column(inner)].holds == "boolean"
+    return inner if truths or isinstance(inner, TRUTH) else argument
+
+
+def _truth(argument: exp.Expr, scope: LinearScope) -> Summand | None:
+    """Return what AVG of a condition, or of a CASE that is 1 or else 0, averages; None of anything else."""
+    if isinstance(argument, TRUTH):
+        found = truth_value(_counts(argument, scope), _counts(exp.Not(this=exp.paren(argument.copy())), scope))
+    elif (branch := _branch(argument)) is not None and _is_number(branch[1], "1") and _is_number(branch[2], "0"):
+        holds = _counts(branch[0], scope)
+        found = truth_value(holds, ~holds)
+    else:
+        return None
+    if found is None:
+        raise NotLinear
+    return found
 
 
 def _counts(condition_: exp.Expr, scope: LinearScope) -> Predicate:
@@ -254,7 +285,7 @@ def _branch(argument: exp.Expr) -> tuple[exp.Expr, exp.Expr, exp.Expr | None] | 
 
 
 def _is_number(node: exp.Expr | None, written: str) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string and node.this == written
+    return isinstance(node, exp.Literal) and not node.is_string and node.this in (written, f"{written}.0")
 
 
 def _keys(
@@ -329,7 +360,7 @@ def _rows(where: Predicate, aggregates: list[LinearAggregate]) -> Predicate | No
     exact = [_selected(part, where) for part in aggregates if part.measure.kind == "count"]
     rows = exact[0] if exact else _selected(aggregates[0], where) if aggregates else where
     for part in aggregates:
-        values = _present(None if part.measure.kind == "count" else part.measure.column, where.domain)
+        values = _valued(part.measure, where.domain)
         if rows & values != _selected(part, where) & values:
             return None
     if rows.is_empty:
@@ -356,6 +387,25 @@ def _present(column: str | None, domain: Domain) -> Predicate:
     if column is None:
         return Predicate.everything(domain)
     return Predicate.of(Not(IsNull(column)), domain, nulls="sql")
+
+
+def _valued(measure: Measure, domain: Domain) -> Predicate:
+    """Return the rows that add something to a measure."""
+    if measure.kind == "count" or not measure.summand.holds:
+        return _present(None if measure.kind == "count" else measure.column, domain)
+    assert measure.column is not None
+    return Predicate.box(domain, {measure.column: measure.summand.has_value(domain[measure.column])})
+
+
+def _alike(measure: Measure, keys: Sequence[str], where: Predicate) -> bool:
+    """Return whether a condition that is averaged holds for all rows of a group or for none."""
+    summand = measure.summand
+    if not summand.holds or summand.column is None:
+        return False
+    size = where.domain[summand.column].size
+    levels = (levels_in(runs, size) for runs in (summand.holds, summand.fails))
+    rows = (where & Predicate.box(where.domain, {summand.column: mask}) for mask in levels)
+    return summand.column in keys or any(each.is_empty for each in rows)
 
 
 def _selected(part: LinearAggregate, where: Predicate) -> Predicate:
