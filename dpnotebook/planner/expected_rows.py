@@ -8,7 +8,7 @@ makes the noise smaller than is needed, guessing too many breaks the promise.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,20 +71,54 @@ def _counted(where: Predicate, table: TableSchema, history: History | None) -> t
 
     A count that is lost in its noise is taken to be as large as that.
     """
-    if history is None:
+    told = None if history is None else rows_of_groups(Question(table.name, (Measure("count"),), (), where), history)
+    if told is None:
         return None
-    asked = asked_of(Question(table.name, (Measure("count"),), (), where), history)
+    return float(round(told.rows[0])), told.words
+
+
+@dataclass(frozen=True)
+class ToldRows:
+    """How many rows groups have, as releases tell.
+
+    Parameters
+    ----------
+    rows
+        Of each group, in the order of the question's answers; a count that is lost in its noise is taken to be as
+        large as that, and none to be below 1.
+    sources
+        The numbers of the releases.
+    """
+
+    rows: Floats
+    sources: tuple[int, ...]
+
+    @property
+    def words(self) -> str:
+        """Which releases tell it."""
+        if not 0 < len(self.sources) <= MOST_NAMED:
+            return "as releases tell"
+        named = ", ".join(f"#{number}" for number in self.sources)
+        return f"as release {named} tells" if len(self.sources) == 1 else f"as releases {named} tell"
+
+
+def rows_of_groups(question: Question, history: History) -> ToldRows | None:
+    """Return how many rows each group of a question has; None where releases do not tell.
+
+    Parameters
+    ----------
+    question
+        Which rows, by which keys; its measure is a count.
+    history
+        What was recorded.
+    """
+    asked = asked_of(question, history)
     if asked is None or not asked.told:
         return None
     values, variances = asked.estimates()
     if not np.isfinite(variances).all():
         return None
-    rows = float(round(max(values[0], math.sqrt(variances[0]), 1.0)))
-    numbers = asked.sources()
-    if not 0 < len(numbers) <= MOST_NAMED:
-        return rows, "as releases tell"
-    named = ", ".join(f"#{number}" for number in numbers)
-    return rows, f"as release {named} tells" if len(numbers) == 1 else f"as releases {named} tell"
+    return ToldRows(np.maximum(np.maximum(values, np.sqrt(variances)), 1.0), tuple(asked.sources()))
 
 
 def sizes_of_groups(question: Question, history: History) -> Floats | None:
@@ -96,12 +130,9 @@ def sizes_of_groups(question: Question, history: History) -> Floats | None:
     if not question.keys or measure.workload is not None or measure.column in question.keys:
         return None
     for where in dict.fromkeys((_with_values(question.where, measure.column), question.where)):
-        asked = asked_of(Question(question.table, (Measure("count"),), question.keys, where), history)
-        if asked is None or not asked.told:
-            continue
-        values, variances = asked.estimates()
-        if np.isfinite(variances).all():
-            return np.asarray(np.maximum(np.maximum(values, np.sqrt(variances)), 1.0))
+        told = rows_of_groups(Question(question.table, (Measure("count"),), question.keys, where), history)
+        if told is not None:
+            return told.rows
     return None
 
 

@@ -177,7 +177,9 @@ class Session(ShowsCard):
         self.ledger = opened_under(policy, ledger, budget, timeout)
         self._tables: dict[str, ProtectedTable] = {}
         self._pipeline = Pipeline(self.ledger, policy)
-        self._statements = Statements(self.ledger, self.table)
+        self._statements = Statements(
+            self.ledger, self.table, lambda table, moment: self._questions.histories.of(table, moment)
+        )
         self._questions = Questions(self.ledger, planner, purchases, self.table, self._statements.worked_out)
         self._questions.minimum = self._statements.minimum = None if policy is None else policy.minimum
         self._adaptive = AdaptiveMarginals(self._questions, self.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,9 @@ from dpnotebook.sql.statement import Statement
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpnotebook.planner.history import History
     from dpnotebook.session.protected import ProtectedTable
+    from dpnotebook.sql.aggregates.function import KnownGroups
     from dpnotebook.sql.aggregates.noising import Draw
     from dpnotebook.sql.plan import StatementPlan
     from dpnotebook.sql.prices import StatementBooks
@@ -83,15 +85,22 @@ class Statements:
         Where everything is recorded.
     table
         Finds a protected table by its name.
+    history
+        Returns what was recorded of a table's declared columns, up to a moment.
     """
 
-    def __init__(self, ledger: Ledger, table: Callable[[str], ProtectedTable]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        table: Callable[[str], ProtectedTable],
+        history: Callable[[TableSchema, Moment], History],
+    ) -> None:
         self.ledger = ledger
         self.relations = Relations(ledger.key)
         self.draw: Draw | None = None  # noise; the exact laws unless a test says otherwise
         self.hide = True
         self.minimum: int | None = None  # the smallest noisy count of a group that is shown
-        self._table = table
+        self._table, self._history = table, history
 
     def query(
         self,
@@ -202,7 +211,8 @@ class Statements:
             if contribution is not None or few_rows:
                 assert question is not None
                 # Earlier versions measured these by themselves, which stays free.
-                new = statement.selects[0].inside or question.written is not None or bool(dates)
+                shares = any(measure.summand.holds for measure in question.measures)
+                new = statement.selects[0].inside or question.written is not None or bool(dates) or shares
                 paid = ask(self._of_parts(statement, tables, parameters)) if new and not _is_free(planned) else planned
                 return paid if _is_free(paid) else planned
 
@@ -444,6 +454,7 @@ class Statements:
             books,
             fresh=query.fresh,
             rows=query.assumption.rows,
+            declared=partial(self._declared_groups, asked, tables, moment),
         )
         if incomplete and plan.recorded is None:
             raise incomplete_table(incomplete[0])
@@ -454,6 +465,23 @@ class Statements:
         if asked.outer is None or not plan.measurings:
             return plan
         return replace(plan, derived=lru_cache(maxsize=1)(partial(self._foretold, plan, asked, books)))
+
+    def _declared_groups(
+        self, statement: Statement, tables: Sequence[ProtectedTable], moment: Moment
+    ) -> KnownGroups | None:
+        """Return how large the groups of a statement are, as what is known of its table's declared columns tells."""
+        from dpnotebook.planner.expected_rows import rows_of_groups
+        from dpnotebook.sql.aggregates.function import KnownGroups
+        from dpnotebook.sql.linear.questions import question_of_groups
+
+        (first, *others) = tables
+        if others or (first.table.unit is not None and first.table.max_rows is None):
+            return None
+        counts = question_of_groups(statement, first.table, self.relations.known[first.table.name].dates)
+        told = None if counts is None else rows_of_groups(counts, self._history(first.table, moment))
+        if told is None:
+            return None
+        return replace(KnownGroups.of(told.rows), source=f"groups {told.words}")
 
     def _foretold(self, plan: StatementPlan, statement: Statement, books: StatementBooks) -> tuple[PlannedMeasure, ...]:
         """Return the errors of what a statement works out, where a release has its aggregates."""

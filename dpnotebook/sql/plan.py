@@ -17,8 +17,9 @@ from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
-from dpnotebook.sql.aggregates.function import USUAL_ROWS
+from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
@@ -113,6 +114,7 @@ def make_statement_plan(
     *,
     fresh: bool = False,
     rows: float | None = None,
+    declared: Callable[[], KnownGroups | None] = lambda: None,
 ) -> StatementPlan:
     """Return what a statement costs, how wrong its answers will be, and what each private aggregation gets.
 
@@ -128,6 +130,8 @@ def make_statement_plan(
         Measure anew although a recorded release answers the statement.
     rows
         About how many rows a group has; what releases tell, or else the tables say, when None.
+    declared
+        Tells how large the groups are where their keys and the conditions are declared, as all releases tell together.
 
     Raises
     ------
@@ -137,7 +141,7 @@ def make_statement_plan(
         If groups are not known beforehand and the budget has no delta for them, or shares pass the whole.
     """
     accountant = books.accountant
-    groups = _groups(statement, relations, books, rows)
+    groups = _groups(statement, relations, books, rows, declared)
     among = cache(lambda: tuple(answers(statement, books)))
     # An epsilon pays for finding its own; an error has to be known before.
     known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
@@ -160,7 +164,7 @@ def make_statement_plan(
     if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
 
         def afresh() -> Plan:
-            return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows)
+            return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows, declared=declared)
 
         return _answered_plan(statement, accuracy, books, other, afresh)
     if past is None and not fresh and (better := sharper(statement, accuracy, books, groups, among)) is not None:
@@ -477,12 +481,25 @@ def _leading(parts: Sequence[PlannedMeasure]) -> PlannedMeasure:
 
 
 def _groups(
-    statement: Statement, relations: Mapping[str, Relation], books: StatementBooks, rows: float | None
+    statement: Statement,
+    relations: Mapping[str, Relation],
+    books: StatementBooks,
+    rows: float | None,
+    declared: Callable[[], KnownGroups | None],
 ) -> SelectGroups:
     """Return about how many values groups have: as somebody says, as releases tell, or else as all rows are shared."""
     if rows is not None:
         return [assumed([None] * len(select.aggregates), rows) for select in statement.selects]
-    return [assumed(known_groups(select, books), _rows(select, relations)) for select in statement.selects]
+    found: list[Sequence[KnownGroups | None]] = []
+    for select in statement.selects:
+        known = known_groups(select, books)
+        sized = [function_of(aggregate.kind).sized for aggregate in select.aggregates]
+        missing = any(one is None and wanted for one, wanted in zip(known, sized, strict=True))
+        told = declared() if missing and len(statement.selects) == 1 else None
+        if told is not None:
+            known = [told if one is None and wanted else one for one, wanted in zip(known, sized, strict=True)]
+        found.append(assumed(known, _rows(select, relations)))
+    return found
 
 
 def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | None:

@@ -372,6 +372,7 @@ class Ratio(AggregateFunction):
                 f"errors of {self.errors_of} are those of the smallest group, of about {sizes.min():,.0f} {values}; in "
                 f"the largest, of about {sizes.max():,.0f}, ±{best:,.3g}"
             )
+        note += self.assumed(part, about) if known is not None else ""
         return Expectation(np.minimum(errors, most), min(math.hypot(reach * errors.max(), moved), most), note)
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
@@ -391,6 +392,10 @@ class Ratio(AggregateFunction):
     def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
         """Return answers that were moved as bounds and norms may have moved them, given draws of variance 1."""
         return values + part.moved * drawn
+
+    def assumed(self, part: AggregateInput, known: KnownGroups) -> str:
+        """Return what is assumed of values besides how many they are, in words; empty where that is nothing."""
+        return ""
 
     def values(self, measuring: Measuring) -> str:
         """Return what the values are that a mean is of."""
@@ -582,6 +587,14 @@ class Variance(Ratio):
         variance = np.where(np.isnan(told), usual_spread**2, told.clip(0, _largest_variance(part)))
         lines = np.stack([mean**2 - variance, -2 * mean, np.ones_like(mean)])
         return variance, _of_lines(lines, covariance) / known.sizes
+
+    def assumed(self, part: AggregateInput, known: KnownGroups) -> str:
+        """Return which standard deviation values are taken to have where no release tells."""
+        if not np.isnan(known.variances).any() or part.bounds is None or has_centre(part.bounds):
+            return ""
+        return (
+            f"; of values whose standard deviation is about {USUAL_SPREAD * _half(part):,.3g}, which nothing tells yet"
+        )
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest variance there is between the bounds."""

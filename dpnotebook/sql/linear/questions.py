@@ -113,6 +113,31 @@ def linear_question(
     return question
 
 
+def question_of_groups(
+    statement: Statement, table: TableSchema, dates: frozenset[str] = frozenset(), parameters: Mapping[str, Any] = {}
+) -> Question | None:
+    """Return how many rows each group of a statement's only private aggregation has; None where it has no such form.
+
+    Parameters
+    ----------
+    statement, table
+        What was understood of it, and what is public about its table.
+    dates, parameters
+        As for `linear_question`.
+    """
+    (select, *others) = statement.selects
+    if others or select.tree is None or statement.tables != (table.name,):
+        return None
+    keys = select.tree.copy()
+    keys.set("expressions", keys.expressions[: len(select.keys)])
+    try:
+        text = read_surface(statement.text, parameters).text
+        groups = _question(keys, table, scope_of(text, table, dates), statement)
+    except (NotLinear, SQLError):
+        return None
+    return replace(groups, measures=(Measure("count"),), written=None)
+
+
 def check_whole(surface: Surface, *, rewritten: bool = False) -> None:
     """Raise SQLError where a word of a statement is not in its tree; nothing is told of words that are read as others.
 
