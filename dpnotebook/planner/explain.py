@@ -323,7 +323,7 @@ def request_code(request: str) -> str:
 
 
 def _counts(measurement: Measurement) -> bool:
-    """Return whether what is measured are numbers of rows: of all, or of those that satisfy a condition and the rest."""
+    """Return whether numbers of rows are measured: of all, or of those that satisfy a condition and of the rest."""
     return measurement.summand.column is None or bool(measurement.summand.holds)
 
 

@@ -16,8 +16,8 @@ from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparison
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring

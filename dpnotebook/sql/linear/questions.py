@@ -302,7 +302,10 @@ def _counts(condition_: exp.Expr, scope: LinearScope) -> Predicate:
 
 
 def _branch(argument: exp.Expr) -> tuple[exp.Expr, exp.Expr, exp.Expr | None] | None:
-    """Return the condition of a CASE of one branch, what it is then, and what else; None for anything else."""
+    """Return the condition of a CASE of one branch or an IF, what it is then, and what else; None for anything else."""
+    if isinstance(argument, exp.If):
+        other = argument.args.get("false")
+        return argument.this, bare(argument.args["true"]), None if other is None else bare(other)
     if not isinstance(argument, exp.Case) or argument.this is not None or len(argument.args["ifs"]) != 1:
         return None
     (branch,), other = argument.args["ifs"], argument.args.get("default")
