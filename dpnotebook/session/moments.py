@@ -28,6 +28,12 @@ from dpnotebook.session.release import Release
 from dpnotebook.sql.ownership.reader import ValueBounds
 
 UTC = (None, "UTC")  # the time zones whose days are those of SQL
+# Parts of every week or year, of which dates are, as SQL calls them.
+OF_EVERY_SQL = {
+    "weekday": "DAYNAME({})",
+    "month of year": "MONTHNAME({})",
+    "quarter of year": "CASE QUARTER({}) WHEN 1 THEN 'Q1' WHEN 2 THEN 'Q2' WHEN 3 THEN 'Q3' WHEN 4 THEN 'Q4' END",
+}
 OF_A_COLUMN = {  # functions of `agg` that are none of the planner, and what SQL calls them
     "std": "STDDEV",
     "var": "VAR_SAMP",
@@ -469,6 +475,9 @@ class StatementVerbs:
                 f"ask in SQL, where a part can be named"
             )
         said = condition_sql(selected, table.domain, self._session.relations[table.name].columns)
+        parts = [name for name, by in self._spans.items() if by in OF_EVERY_SQL]
+        declared = list(filter(None, map(self._declared_days, parts)))
+        said = " AND ".join([*([f"({said})" if declared else said] * bool(said)), *declared])
         keys = {name: self._key(name) for name in self._keys}
         listed = [sql if sql == name_sql(name) else f"{sql} AS {name_sql(name)}" for name, sql in keys.items()]
         listed += [f"{call} AS {name_sql(name)}" for name, call in calls.items()]
@@ -476,7 +485,7 @@ class StatementVerbs:
         text += f" WHERE {said}" * bool(said)
         text += f" GROUP BY {', '.join(keys.values())}" * bool(keys)
         query = self._session.sql(text, **given, confidence=confidence, fresh=fresh, bounds=bounds)  # type: ignore[arg-type]
-        dates = [name for name in self._keys if isinstance(table.domain[name], Dates)]
+        dates = [name for name in self._keys if isinstance(table.domain[name], Dates) and name not in parts]
         days = tuple(name for name in dates if table.domain[name].other_index is None)
         return replace(query, guard=self._guard, shown=partial(with_days, keys=days) if days else None)
 
@@ -533,9 +542,21 @@ class StatementVerbs:
                 f"{shorten(name)} has days of {attribute.timezone}, and SQL groups by those of UTC: this can be asked "
                 "without that key, or of a frame with a column of its months"
             )
+        if by in OF_EVERY_SQL:
+            return OF_EVERY_SQL[by].format(name_sql(name))
         if by not in SPANS or attribute.by_span(by) is None:
             raise DomainError(f"this is grouped by whole spans of {shorten(name)}, not by {by}: {', '.join(SPANS)}")
         return f"DATE_TRUNC('{by}', {name_sql(name)})"
+
+    def _declared_days(self, name: str) -> str:
+        """Return the condition of the rows with a declared date, or none where that is declared; empty if all count."""
+        attribute, column = self._table.domain[name], name_sql(name)
+        assert isinstance(attribute, Dates)
+        if attribute.clamps or attribute.other_index is not None:
+            return ""
+        first, after = attribute.starts[0], attribute.starts[-1]
+        inside = f"{column} >= '{first}' AND {column} < '{after}'"
+        return f"({inside} OR {column} IS NULL)" if attribute.nullable else inside
 
     def _named(self, verb: str) -> str:
         """Return what to call the only answer: "value", unless a key needs that name."""

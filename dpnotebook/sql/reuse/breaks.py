@@ -84,8 +84,9 @@ def with_breaks(node: exp.Expr, column: str) -> tuple[exp.Expr, Breaks]:
     if column_of(node) != column:
         raise NotTold
     holder = exp.Paren(this=node.copy())
-    while (case := next(filter(_keeps_in_calendar, holder.find_all(exp.Case)), None)) is not None:
-        case.replace(case.args["ifs"][0].args["true"].copy())
+    for case in reversed(list(holder.find_all(exp.Case))):  # what is inside another comes first
+        if _keeps_in_calendar(case):
+            case.replace(case.args["ifs"][0].args["true"])
     breaks = Breaks()
     for place in holder.find_all(exp.Column):
         breaks.add(_breaks_above(place))
