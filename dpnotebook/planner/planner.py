@@ -491,7 +491,7 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, 
     """Refuse an error or a variance that cannot be promised for all measures, or without knowing the number of rows."""
     if accuracy.epsilon is not None:
         return
-    kinds = {explain.unit(measure, question) for measure in question.measures}
+    kinds = {explain.unit(measure, question) or "shares" for measure in question.measures}
     if len(kinds) > 1:
         raise AccuracyError(
             f"{accuracy.text} cannot hold for {' and '.join(sorted(kinds))} at once; give epsilon=, or ask them apart"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.errors import DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
+from dpnotebook.errors import AccuracyError, DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.plan import Plan, PlannedMeasure
@@ -155,6 +155,12 @@ class Statements:
             accuracy = Accuracy(epsilon=own, confidence=confidence)
         else:
             accuracy = Accuracy(**given, confidence=confidence)
+        if statement.rates and accuracy.error is not None and accuracy.error < 1:
+            raise AccuracyError(
+                f"{accuracy.text} would be an error of what is counted and summed here, from which ratios are worked "
+                "out. Write AVG(condition), such as AVG(sex = 'F'), or AVG(column), whose errors are those of the "
+                "ratios; or give epsilon="
+            )
         if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
             statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
         route = Route(

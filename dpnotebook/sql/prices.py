@@ -23,7 +23,7 @@ from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bou
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
-from dpnotebook.sql.aggregates.expected import expected, unit
+from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
@@ -329,17 +329,15 @@ def units_for(
 
     def reached(units: int) -> float:
         parts = price(statement, units, books, accuracy.confidence, groups, known, renew=False).parts
-        if len(kinds := sorted({part.unit for part in parts})) > 1:
+        if len(kinds := sorted({part.unit or "plain numbers" for part in parts})) > 1:
             raise AccuracyError(
                 f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
             )
         worst = max(part.half_width if accuracy.error is not None else part.std_error for part in parts)
         if not math.isfinite(worst):
-            raise AccuracyError(
-                f"{accuracy.text} cannot be planned: "
-                + (parts[0].note or "the error is not known beforehand")
-                + "; give epsilon= instead"
-            )
+            reason = parts[0].note or "the error is not known beforehand"
+            after = ". What that finds is kept: error= can be planned for this afterwards" * (FOUND_FIRST in reason)
+            raise AccuracyError(f"{accuracy.text} cannot be planned: {reason}; give epsilon= instead{after}")
         return worst
 
     grows = any(known) or any(certain_clips(select) or select.rows_if_hidden for select in statement.selects)

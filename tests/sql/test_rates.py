@@ -139,6 +139,17 @@ def test_an_error_is_that_of_the_counts(people):
         assert "average" not in [one.kind for one in session.sql(rates, error=40).question.selects[0].aggregates]
 
 
+@pytest.mark.parametrize("written", ["COUNT_IF(employed) / COUNT(*)", "SUM(employed::INT)::DOUBLE / COUNT(*)"])
+def test_an_error_below_one_row_says_how_to_ask_for_that_of_the_ratio(people, written):
+    """It would have cost as much as counts to a fraction of a row do."""
+    text = f"SELECT region, {written} AS rate FROM people GROUP BY region"
+    with contextlib.closing(dpn.Session(dpn.Budget(9.0, 1e-6), ":memory:")) as session:
+        protected(session, people, max_rows=1)
+        with pytest.raises(dpn.errors.AccuracyError, match=r"AVG\(sex = 'F'\)"):
+            session.sql(text, error=0.05)
+        assert session.sql(text, epsilon=0.5).plan.cost.epsilon > 0
+
+
 def test_the_planner_tells_them_from_counts_that_serve_later_questions(people, same_noise):
     with contextlib.closing(dpn.Session(dpn.Budget(9.0, 1e-6), ":memory:")) as session:
         domain = {"region": ["North", "South"], "employed": [False, True]}

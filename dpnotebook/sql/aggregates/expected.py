@@ -19,8 +19,9 @@ from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.select import Contribution, PrivateSelect
 
-NORM = "how much one unit adds is found from the data first, with a part of its share"
-BOUNDS = "found from the data first, with at most half of its share"
+FOUND_FIRST = "found from the data first"
+NORM = f"how much one unit adds is {FOUND_FIRST}, with a part of its share"
+BOUNDS = f"{FOUND_FIRST}, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
