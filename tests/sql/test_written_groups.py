@@ -55,6 +55,30 @@ KNOWN = {
 }
 
 
+ALWAYS_KNOWN = [
+    "note IS NULL",
+    "NOT (note IS NULL)",
+    "note IS NOT NULL AND age IS NULL",
+    "(note = 'x') IS TRUE",
+    "note IS NOT DISTINCT FROM 'x'",
+    "COALESCE(note = 'x', FALSE)",
+]
+
+
+@pytest.mark.parametrize("condition", ALWAYS_KNOWN)
+def test_what_is_always_true_or_false_has_no_third_group(trial, condition, monkeypatch):
+    """Nor noise about it."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    frame = trial.assign(note=np.where(np.arange(len(trial)) % 3, "x", None))
+    session = exact_session(dpn.Budget(100.0))
+    session.protect(frame, "trial", domain=DOMAIN)
+    text = f"SELECT {condition} AS g, COUNT(*) AS n FROM trial GROUP BY g ORDER BY g"
+    found = session.sql(text, epsilon=1.0).run().frame[["g", "n"]]
+    wanted = duckdb.connect().execute(text.replace("trial", "frame")).df()
+    assert found["g"].tolist() == [False, True]
+    assert found["n"].tolist() == wanted["n"].tolist()
+
+
 @pytest.mark.parametrize("name", KNOWN)
 def test_each_group_is_that_of_duckdb_without_a_delta(trial, name, monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")

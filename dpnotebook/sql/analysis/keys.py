@@ -141,7 +141,7 @@ def _written_out(group: GroupKey, relations: Mapping[str, Relation]) -> Attribut
     if (part := part_of_times(group.written)) is not None:
         return _part(part[1])
     if results is None:
-        return Boolean(nullable=True) if kind == "boolean" else None
+        return Boolean(nullable=not _knows_always(group.written)) if kind == "boolean" else None
     levels = list(dict.fromkeys(value for value in results if value is not None))
     if len({type(level) for level in levels}) != 1 or kind != KINDS_OF_LITERALS[type(levels[0])]:
         return None
@@ -152,6 +152,21 @@ def _written_out(group: GroupKey, relations: Mapping[str, Relation]) -> Attribut
         return Categories(levels, nullable=nullable)
     except DomainError:  # a text that no answer can be written with
         return None
+
+
+def _knows_always(condition: exp.Expr) -> bool:
+    """Return whether a condition is true or false whatever is missing, as `x IS NULL` is."""
+    match condition:
+        case exp.Paren() | exp.Not():
+            return _knows_always(condition.this)
+        case exp.And() | exp.Or():
+            return _knows_always(condition.this) and _knows_always(condition.expression)
+        case exp.Is():
+            return isinstance(condition.expression, exp.Null | exp.Boolean)
+        case exp.Coalesce():
+            return any(isinstance(one, exp.Boolean) for one in condition.expressions)
+        case _:
+            return isinstance(condition, exp.NullSafeEQ | exp.NullSafeNEQ | exp.Boolean)
 
 
 def _never_missing(group: GroupKey, relations: Mapping[str, Relation]) -> bool:

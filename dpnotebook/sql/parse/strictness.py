@@ -38,7 +38,7 @@ def check_written(tokens: Tokens, text: Text) -> None:
     SQLError
         Pointing at the word or sign.
     """
-    for before, token in pairwise([None, *tokens]):
+    for place, (before, token) in enumerate(pairwise([None, *tokens])):
         assert token is not None
         if token.token_type is TokenType.COMMA and (before is None or is_bare(before, *OPENING)):
             raise text.error("there is a comma too many", token)
@@ -55,7 +55,8 @@ def check_written(tokens: Tokens, text: Text) -> None:
             raise text.error("after AS stands a name", before)
         if token.token_type is TokenType.STRING and before is not None and before.token_type is TokenType.STRING:
             raise text.error("two texts stand beside each other; join them with ||", token)
-        if token.token_type is TokenType.STRING and is_bare(before, "FROM", "JOIN"):
+        compared = is_bare(before, "FROM") and place > 1 and is_bare(tokens[place - 2], "DISTINCT")  # IS DISTINCT FROM
+        if token.token_type is TokenType.STRING and is_bare(before, "FROM", "JOIN") and not compared:
             raise text.error("in FROM stand the names of tables, not of files", token)
     if tokens and is_bare(tokens[-1], ","):
         raise text.error("there is a comma too many", tokens[-1])
