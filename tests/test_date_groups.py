@@ -147,3 +147,26 @@ def test_noise_of_a_span_is_that_of_one_count():
     expected = 2 * np.exp(-0.5) / (1 - np.exp(-1))
     assert len(noise) == 14_400
     assert abs(np.mean(np.abs(noise)) - expected) < 5.4 * 2.1 / np.sqrt(len(noise))
+
+
+@pytest.mark.parametrize("by", ["weekday", "month of year", "quarter of year"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_parts_of_weeks_and_years_of_people_with_many_rows(by, missing, monkeypatch):
+    """As in SQL, of declared days alone: whoever came before or after them is in no group."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    days = pd.Series(pd.Timestamp("2024-12-20") + pd.to_timedelta(np.arange(3_000) % 130, unit="D"))
+    rows = pd.DataFrame({"person": np.arange(3_000), "day": days.mask((np.arange(3_000) % 10 == 0) & missing)})
+    session = exact_session(dpn.Budget(900.0, 1e-6))
+    domain = {"day": dpn.Dates("2025-01-01", "2025-03-31")}
+    session.protect(rows, "visits", unit="person", domain=domain, nullable=["day"] if missing else False)
+    found = session.table("visits").groupby({"day": by}).count(epsilon=100.0).run().frame
+    there = rows.loc[rows["day"].between("2025-01-01", "2025-03-31"), "day"]
+    texts = {
+        "weekday": there.dt.day_name(),
+        "month of year": there.dt.month_name(),
+        "quarter of year": "Q" + there.dt.quarter.astype(str),
+    }
+    wanted = texts[by].value_counts()
+    shown = dict(zip(found["day"].fillna("none"), found["value"], strict=True))
+    assert shown.pop("none", 0.0) == (300 if missing else 0.0)
+    assert shown == wanted.to_dict()

@@ -282,7 +282,7 @@ class Grouped(StatementVerbs):
           sex  value
         0   F   49.5
         1   M   49.5
-        >>> patients.mean("age >= 65", epsilon=0.5).run().value
+        >>> example_session().table("patients").mean("age >= 65", epsilon=0.5).run().value
         0.35
         """
         given = {"epsilon": epsilon, "error": error, "variance": variance}
