@@ -60,7 +60,8 @@ MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
-CUT = ("cut_about", "cut", "cut_answer", "cut_apart", "cut_looked")  # in records, what bounds take from an answer
+# In records, what bounds take from an answer.
+CUT = ("cut_about", "cut", "cut_answer", "cut_apart", "cut_looked", "cut_below", "cut_above")
 NOT_KNOWN = Taken()  # what bounds take from an answer
 
 
@@ -513,7 +514,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
         chosen, half = choices.best(noise), float(centred_by(values)[1])
         of_squares = float(squares_by(values)[1]) * half**2
         worth, answer = (of_squares, norms.cut.answer) if function.squares else (half, math.nan)
-        about, most, _, apart, looked = chosen.moved
+        about, most, _, apart, looked = chosen.moved[:5]
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
     told = _to_choose_by(select, index, norms, noise)

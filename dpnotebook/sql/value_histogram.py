@@ -54,6 +54,7 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
 }  # fmt: skip
+NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all values
 CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
@@ -130,8 +131,15 @@ class ValueHistogram:
         about = float(farther @ units) / total
         most = float(farther @ (units + ALLOWED * self.scale)) / total
         looked = max(cut.looked, float(np.abs(places).max(initial=0.0)))
+        smaller = (places > edges) | squares  # a variance is too small whichever side is cut off
+        below, above = (float(farther[side] @ units[side]) / total for side in (smaller, ~smaller))
         return cut._replace(
-            about=cut.about + about, most=cut.most + FARTHER * most, apart=cut.apart + FARTHER * most, looked=looked
+            about=cut.about + about,
+            most=cut.most + FARTHER * most,
+            apart=cut.apart + FARTHER * most,
+            looked=looked,
+            below=cut.below + below,
+            above=cut.above + above,
         )
 
     def _centred(self, bounds: Bounds, *, squares: bool) -> Bounds:
@@ -156,15 +164,15 @@ class ValueHistogram:
             found = Fraction(self.edges[0]), Fraction(self.edges[-1])
         low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
         if found is None or low >= high:
-            return within, Taken(0.0, 0.0)
+            return within, NOTHING
         if of is None:
             return (low, high), cut
         if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
-            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, Taken(0.0, 0.0))
+            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, NOTHING)
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most if cut.known else 0.0) * CLOSER <= whole
-        return ((low, high), cut) if better else (within, Taken(0.0, 0.0))
+        return ((low, high), cut) if better else (within, NOTHING)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
