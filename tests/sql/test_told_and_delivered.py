@@ -46,7 +46,7 @@ def test_intervals_are_longer_by_what_is_told_and_errors_are_those_of_noise(kind
     measuring, numbers = measured(kind)
     (before,) = estimate(measuring, numbers, 0.95)
     about = 4 * float(before.std_error[0]) * (1 if kind != "deviation" else 2 * float(before.value[0]))
-    told = with_moved(measuring, {0: Taken(about / 2, 100.0)}, {0: Taken(about / 2, 200.0)})
+    told = with_moved(measuring, {0: Taken(0.6 * about, 100.0)}, {0: Taken(0.8 * about, 200.0)})
     (after,) = estimate(told, numbers, 0.95)
     assert after.value == pytest.approx(before.value)
     assert after.std_error == pytest.approx(before.std_error)

@@ -75,7 +75,7 @@ def lost_between(
         )
         bins = _turned(found, noisy.size, turn)
         sides.append(_side(noisy[::turn], scale, (turn * edges)[::turn], bins, each, farthest))
-    above, below = sides[0][None] / total, sides[1][:, None] / total
+    above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
         less = np.maximum(above[..., 1] + below[..., 1] - (above[..., 0] - below[..., 0]) ** 2, 0.0).ravel()
         about, most = np.quantile(less, [0.5, 1.0 - SELDOM])
@@ -104,7 +104,61 @@ def _side(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], ea
     ways = []
     for one in (each[inside], farthest[inside]):
         told, error = noisy[inside] @ one, scale * np.sqrt((one**2).sum(axis=0))
-        ways.append(np.maximum(hidden[:, None] + told + error * normal, 0.0).reshape(-1, each.shape[1]))
+        ways.append((hidden[:, None] + told + error * normal).reshape(-1, each.shape[1]))
     lost = np.concatenate(ways)
     order = np.argsort(lost[:, -1])
     return np.asarray(lost[order[(2 * np.arange(KEPT) + 1) * order.size // (2 * KEPT)]])
+
+
+def moved_alone(
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    found: tuple[int, int],
+    values: tuple[float, ...],
+    norm: float,
+    *,
+    squares: bool,
+) -> Lost:
+    """Return what clipping to a norm does to a mean or a variance where every unit has one value: far ones count less.
+
+    Parameters
+    ----------
+    noisy, scale, edges, found
+        As for `lost_between`.
+    values
+        The bounds that values are kept between, with what vectors are centred by behind them; see `centring`.
+    norm
+        That vectors are clipped to.
+    squares
+        Whether it is a variance.
+    """
+    low, high, centre, length, *spread = values
+    inside, bins = slice(*found), np.arange(noisy.size)
+    ends = np.interp(np.arange(PARTS * noisy.size + 1) / PARTS, np.arange(edges.size), edges)
+    places = ((((ends[1:] + ends[:-1]) / 2).clip(low, high) - centre) / length).reshape(-1, PARTS)
+    squared = (places**2 - 1.0) / spread[0] if squares else 0.0
+    less = 1.0 - np.minimum(norm / np.sqrt(1.0 + places**2 + squared**2), 1.0)
+    powers = np.stack([np.ones_like(places), places, places**2])
+    lost, every = (less * powers).mean(axis=2).T, powers.mean(axis=2).T
+    hidden = every * ((bins < found[0]) | (bins >= found[1]))[:, None]
+    each = np.concatenate(
+        [lost, hidden, (less * np.abs(places) ** (2 if squares else 1)).mean(axis=1)[:, None]], axis=1
+    )
+    middle = int(np.searchsorted(places.mean(axis=1), 0.0))
+    sides = []
+    for turn in (1, -1):
+        own = (each * ((bins >= middle) if turn > 0 else (bins < middle))[:, None])[::turn]
+        sides.append(_side(noisy[::turn], scale, (turn * edges)[::turn], _turned(found, noisy.size, turn), own, own))
+    told = sides[0][None] + sides[1][:, None]
+    whole = np.maximum(noisy[inside], 0.0) @ every[inside] + told[..., 3:6]
+    whole[..., 0] = np.maximum(whole[..., 0], scale)
+    kept = whole - told[..., :3]
+    kept[..., 0] = np.maximum(kept[..., 0], scale)
+    (mean, square), (mean_kept, square_kept) = (
+        (sums[..., 1] / sums[..., 0], sums[..., 2] / sums[..., 0]) for sums in (whole, kept)
+    )
+    moved = (square - mean**2 - square_kept + mean_kept**2) * length**2 if squares else (mean - mean_kept) * length
+    lowest, highest = np.quantile(moved, [SELDOM, 1.0 - SELDOM])
+    about, most = np.quantile(np.abs(moved), [0.5, 1.0 - SELDOM])
+    return Lost(float(about), float(most), max(float(highest), 0.0), max(float(-lowest), 0.0))

@@ -160,11 +160,8 @@ def trimmed(
     lie apart from the others, and in which direction; of a variance also about how large it is between them.
     """
     noisy, squares = np.asarray(counts, dtype=float), of in ("squares", "square vectors")
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
-    if found is None:
+    if (found := found_bins(noisy, scale, edges, tail_ratio, squares=squares)) is None:
         return None
-    if not squares:
-        found = _with_next(noisy, scale * tail_ratio, edges, found)
     first, end = found
     kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
     above = alike_tails(noisy, scale, edges, first, end)
@@ -200,6 +197,22 @@ def trimmed(
     looked = float(np.abs(edges[[0, -1]]).max())
     between = Fraction(low), Fraction(high)
     return between, Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above)
+
+
+def found_bins(
+    noisy: Floats, scale: float, edges: Floats, tail_ratio: float, *, squares: bool
+) -> tuple[int, int] | None:
+    """Return the first bin in which units are found, and the one behind the last; None where there is none.
+
+    Parameters
+    ----------
+    noisy, scale, edges, tail_ratio
+        As for `trimmed`.
+    squares
+        Whether it is for variances, of which far bins decide more: they have to be there more surely.
+    """
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
+    return found if found is None or squares else _with_next(noisy, scale * tail_ratio, edges, found)
 
 
 def mean_and_deviation(
