@@ -97,7 +97,10 @@ def _with_noise_of(known: Measuring, planned: Measuring, fewer: Sequence[float])
         for block in one.blocks if before > 0 else ():
             scale = Fraction(round(float(known.blocks[block].scale) * times * after / before * DIGITS), DIGITS)
             blocks[block] = replace(blocks[block], scale=scale)
-    parts = tuple(replace(one, moved=other.moved) for one, other in zip(known.parts, planned.parts, strict=True))
+    parts = tuple(
+        replace(one, moved=other.moved, moved_down=other.moved_down)
+        for one, other in zip(known.parts, planned.parts, strict=True)
+    )
     return replace(known, blocks=tuple(blocks), parts=parts)
 
 

@@ -41,6 +41,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import centred_by, is_centred, longest_between, squares_by
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import layers_of
+from dpnotebook.sql.aggregates.moved import with_alone
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.taken import Taken
@@ -50,7 +51,7 @@ from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
-from dpnotebook.sql.value_histogram import ValueHistogram, measured_values
+from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, measured_values
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -59,8 +60,10 @@ HIDDEN = 4  # the same where noise hid it
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
+ALONE = 2.0  # values of a unit on average, from which on nothing is said of those that have one
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
-CUT = ("cut_about", "cut", "cut_answer", "cut_apart", "cut_looked")  # in records, what bounds take from an answer
+# In records, what bounds take from an answer.
+CUT = ("cut_about", "cut", "cut_answer", "cut_apart", "cut_looked", "cut_below", "cut_above")
 NOT_KNOWN = Taken()  # what bounds take from an answer
 
 
@@ -94,6 +97,9 @@ class Norms:
         What these units have on average, for means and variances; None where that was not measured.
     even_groups
         How many groups of equal size would have as much noise on their means as these have; None likewise.
+    alone
+        What clipping to each of some norms does to a mean or a variance where every unit has one value, as the
+        histogram of values tells; nothing where that was not measured with it.
     """
 
     counts: tuple[int, ...]
@@ -104,6 +110,7 @@ class Norms:
     cut: Taken = NOT_KNOWN
     means: UnitMeans | None = None
     even_groups: float | None = None
+    alone: MovedAlone = ()
 
     @property
     def described(self) -> tuple[float, float, float]:
@@ -119,7 +126,7 @@ class Norms:
         } | _told_cut(self.cut)  # fmt: skip
         if self.means is not None:
             told |= {"unit_means": self.means.to_json(), "even_groups": self.even_groups}
-        return told
+        return told | ({"alone": [list(one) for one in self.alone]} if self.alone else {})
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Norms:
@@ -127,7 +134,9 @@ class Norms:
         values = None if told["values"] is None else tuple(map(Fraction, told["values"]))
         counts, scale = tuple(told["counts"]), Fraction(told["scale"])
         means = UnitMeans.from_json(told["unit_means"]) if "unit_means" in told else None
-        return cls(counts, scale, told["units"], told["groups"], values, _cut(told), means, told.get("even_groups"))
+        alone = tuple((one[0], one[1], one[2], one[3], one[4]) for one in told.get("alone", ()))
+        even = told.get("even_groups")
+        return cls(counts, scale, told["units"], told["groups"], values, _cut(told), means, even, alone)
 
 
 @dataclass(frozen=True)
@@ -513,8 +522,10 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
         chosen, half = choices.best(noise), float(centred_by(values)[1])
         of_squares = float(squares_by(values)[1]) * half**2
         worth, answer = (of_squares, norms.cut.answer) if function.squares else (half, math.nan)
-        about, most, _, apart, looked = chosen.moved
+        about, most, _, apart, looked = chosen.moved[:5]
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
+        if norms.alone:
+            moved = with_alone(moved, norms.alone, float(chosen.norm), ALONE - choices.rows)
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
     told = _to_choose_by(select, index, norms, noise)
     found = None if told is None else norm_to_clip_at(*told)
@@ -641,7 +652,9 @@ def measured_profile(
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
         values[i], cut = bounds, cut = histogram.bounds(select.aggregates[i], noise, clipped=True)
         told[profile_keys(select, i)[1]] = _told_values(bounds, cut, spending[i], histogram, even_groups)
-        found[i] = replace(found[i], values=values[i], cut=cut)
+        function = function_of(select.aggregates[i].kind)
+        alone = () if bounds is None or function.weighted else histogram.moved_alone(bounds, squares=function.squares)
+        found[i] = replace(found[i], values=values[i], cut=cut, alone=alone)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))

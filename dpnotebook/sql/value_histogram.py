@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates import lost_values
 from dpnotebook.sql.aggregates.bounds import (
     far_magnitudes,
     histogram_scale,
@@ -29,13 +30,14 @@ from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.centring import with_centre, with_squares
+from dpnotebook.sql.aggregates.centring import is_centred, longest_between, with_centre, with_squares
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
+    found_bins,
     is_spike,
     located,
     mean_and_deviation,
@@ -49,11 +51,16 @@ from dpnotebook.sql.aggregates.value_range import (
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
+MovedAlone = tuple[tuple[float, float, float, float, float], ...]  # norms, and for each what `Lost` has
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
 OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
 }  # fmt: skip
+NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all values
+NORMS_ALONE = tuple(
+    2.0**k for k in range(10)
+)  # to which vectors of one value are clipped, where it is told what that does
 CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
@@ -116,6 +123,25 @@ class ValueHistogram:
             cut = self._with_beyond(found, cut, squares=function.squares)
         return (self._centred(found, squares=function.squares) if centred and found else found), cut
 
+    def moved_alone(self, values: Bounds, *, squares: bool) -> MovedAlone:
+        """Return what clipping to each of some norms does to a mean or a variance where every unit has one value.
+
+        Parameters
+        ----------
+        values
+            Bounds of values, with what vectors are centred by behind them.
+        squares
+            Whether it is a variance.
+        """
+        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=squares) if self.counts else None
+        if found is None or not is_centred(values):
+            return ()
+        of = counts, self.scale, edges, found, tuple(map(float, values))
+        longest = longest_between(values, squares)
+        norms = [norm for norm in NORMS_ALONE if norm < 2.0 * longest]
+        return tuple((norm, *lost_values.moved_alone(*of, norm, squares=squares)) for norm in norms)
+
     def _with_beyond(self, bounds: Bounds, cut: Taken, *, squares: bool) -> Taken:
         """Return what bounds take from an answer, with what they take from units that are far from all others."""
         total = max(sum(self.counts) / self.parts, 1.0)
@@ -130,8 +156,15 @@ class ValueHistogram:
         about = float(farther @ units) / total
         most = float(farther @ (units + ALLOWED * self.scale)) / total
         looked = max(cut.looked, float(np.abs(places).max(initial=0.0)))
+        smaller = (places > edges) | squares  # a variance is too small whichever side is cut off
+        below, above = (float(farther[side] @ units[side]) / total for side in (smaller, ~smaller))
         return cut._replace(
-            about=cut.about + about, most=cut.most + FARTHER * most, apart=cut.apart + FARTHER * most, looked=looked
+            about=cut.about + about,
+            most=cut.most + FARTHER * most,
+            apart=cut.apart + FARTHER * most,
+            looked=looked,
+            below=cut.below + below,
+            above=cut.above + above,
         )
 
     def _centred(self, bounds: Bounds, *, squares: bool) -> Bounds:
@@ -156,15 +189,15 @@ class ValueHistogram:
             found = Fraction(self.edges[0]), Fraction(self.edges[-1])
         low, high = within if found is None else (max(found[0], within[0]), min(found[1], within[1]))
         if found is None or low >= high:
-            return within, Taken(0.0, 0.0)
+            return within, NOTHING
         if of is None:
             return (low, high), cut
         if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
-            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, Taken(0.0, 0.0))
+            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, NOTHING)
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most if cut.known else 0.0) * CLOSER <= whole
-        return ((low, high), cut) if better else (within, Taken(0.0, 0.0))
+        return ((low, high), cut) if better else (within, NOTHING)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -279,7 +279,7 @@ HEAVY = {
 @pytest.mark.parametrize("kind", HEAVY)
 @pytest.mark.parametrize(("units", "noise"), [(1_000, 35.0), (5_000, 35.0), (40_000, 85.0)])
 def test_a_tail_that_noise_hides_is_told_by_what_may_be_there(kind, units, noise):
-    """What is told is a bound in most runs; where the bias passes the noise, it is not above three times the bias.
+    """What is told is a bound in most runs; where the bias passes the noise, it is not above four times the bias.
 
     Bins of fewer than about 100 of 1,000 people are hidden here: means of lognormal values lose up to a third.
     """
@@ -293,9 +293,9 @@ def test_a_tail_that_noise_hides_is_told_by_what_may_be_there(kind, units, noise
         true.append(bias)
         above.append(bias > noise / units * float(high - low) / 2)
     told, true, above = map(np.array, (told, true, above))
-    assert np.mean(told >= true) > 0.25  # measured: 0.5 to 1
+    assert np.mean(told >= true) > 0.7
     if above.sum() >= 10:
-        assert 0.5 < np.median(told[above] / true[above]) < 3
+        assert 0.5 < np.median(told[above] / true[above]) < 4
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("heavy")])

@@ -17,8 +17,10 @@ from dpnotebook.sql.aggregates.builder import Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import HELD, expected
+from dpnotebook.sql.aggregates.lost_values import lost_between, moved_alone
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.moved import STRETCHED, with_moved, without_moved
+from dpnotebook.sql.aggregates.moved import REACH as REACHED
+from dpnotebook.sql.aggregates.moved import STRETCHED, with_alone, with_moved, without_moved
 from dpnotebook.sql.aggregates.norms import norm_counts, norm_edges
 from dpnotebook.sql.aggregates.redraws import redraw
 from dpnotebook.sql.aggregates.taken import Taken
@@ -46,7 +48,7 @@ def test_intervals_are_longer_by_what_is_told_and_errors_are_those_of_noise(kind
     measuring, numbers = measured(kind)
     (before,) = estimate(measuring, numbers, 0.95)
     about = 4 * float(before.std_error[0]) * (1 if kind != "deviation" else 2 * float(before.value[0]))
-    told = with_moved(measuring, {0: Taken(about / 2, 100.0)}, {0: Taken(about / 2, 200.0)})
+    told = with_moved(measuring, {0: Taken(0.6 * about, 100.0)}, {0: Taken(0.8 * about, 200.0)})
     (after,) = estimate(told, numbers, 0.95)
     assert after.value == pytest.approx(before.value)
     assert after.std_error == pytest.approx(before.std_error)
@@ -84,6 +86,101 @@ def test_cards_foretell_the_longer_intervals(kind):
     (after,) = estimate(told, numbers, 0.95)
     (foretold,) = expected(told, 0.95, [known])
     assert foretold.half_width == pytest.approx(float((after.upper - after.lower).max() / 2), rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["average", "variance", "deviation"])
+def test_intervals_reach_up_for_what_makes_an_answer_too_small_and_down_for_the_other(kind):
+    measuring, numbers = measured(kind)
+    (before,) = estimate(measuring, numbers, 0.95)
+    most = 6 * float(before.std_error[0]) * (1 if kind != "deviation" else 2 * float(before.value[0]))
+    told = with_moved(measuring, {0: Taken(0.0, most, below=most, above=0.0)})
+    (after,) = estimate(told, numbers, 0.95)
+    assert after.lower == pytest.approx(before.lower)
+    square = (lambda x: x) if kind != "deviation" else np.square
+    noise, whole = (np.abs(square(one.upper) - square(one.value)) for one in (before, after))
+    assert whole == pytest.approx(np.hypot(noise, most), rel=1e-4)
+    assert Measuring.from_json(told.to_json()) == told
+    drawn, usual = (redraw(one, numbers, 8_000).values[0] for one in (told, measuring))
+    low, high = (np.quantile(square(one), [0.025, 0.975], axis=0) for one in (usual, drawn))
+    assert high[0] == pytest.approx(low[0], rel=0.05)
+    assert high[1] - square(after.value) == pytest.approx(whole, rel=0.08)
+
+
+def test_where_noise_hides_what_is_lost_only_the_most_is_told():
+    assert Taken(1.0, 5.0, below=5.0, above=0.0).hidden
+    assert not Taken(1.0, 3.0, below=3.0, above=0.0).hidden
+    assert not Taken(1.0, 5.0).hidden  # as earlier versions recorded it
+
+
+def lost_of(values, edges, scale, low, high, random, squares):
+    """Return what is told of bounds of values, whose histogram is noisy."""
+    noisy = np.histogram(values, edges)[0] + random.normal(0, scale, edges.size - 1)
+    passing = np.flatnonzero(noisy > 5 * scale)
+    return lost_between(noisy, scale, edges, (passing[0], passing[-1] + 1), low, high, squares=squares)
+
+
+EDGES = np.concatenate([np.linspace(0, 120, 13), 120 * 1.35 ** np.arange(1, 12)])
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_what_bounds_take_is_told_within_a_factor_of_two_where_noise_does_not_hide_it(squares):
+    random, near = np.random.default_rng(6), 0
+    for _ in range(20):
+        values = random.gamma(3, 20, 20_000)
+        kept = values.clip(0, 70)
+        told = lost_of(values, EDGES, 10.0, 0.0, 70.0, random, squares)
+        lost = values.var() - kept.var() if squares else values.mean() - kept.mean()
+        near += 0.5 * lost < told.about < 2 * lost
+        assert told.below < (3 if squares else 2) * lost  # squares of the far end of a bin are those of all in it
+        assert told.above < 0.05 * lost
+    assert near == 20
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("kind", ["gamma", "lognormal", "power"])
+def test_what_bounds_take_is_seldom_more_than_the_most_where_noise_hides_it(kind, squares):
+    random, more = np.random.default_rng(7), 0
+    for _ in range(60):
+        values = {
+            "gamma": lambda: random.gamma(2, 25, 5_000),
+            "lognormal": lambda: random.lognormal(3.5, 0.8, 5_000),
+            "power": lambda: 30 * random.random(5_000) ** (-1 / 3),
+        }[kind]()
+        kept = values.clip(0, 160)
+        told = lost_of(values, EDGES, 40.0, 0.0, 160.0, random, squares)
+        more += (values.var() - kept.var() if squares else values.mean() - kept.mean()) > told.below
+    assert more <= 6  # one in forty, where tails are as those of most columns
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_what_a_norm_does_to_single_values_is_held_by_what_is_told(squares):
+    """A value that is far from the centre has a long vector, and counts less: so means of skewed values fall."""
+    random, held = np.random.default_rng(8), 0
+    for _ in range(20):
+        values = random.lognormal(3.5, 0.8, 20_000)
+        noisy = np.histogram(values, EDGES)[0] + random.normal(0, 40.0, EDGES.size - 1)
+        passing = np.flatnonzero(noisy > 200.0)
+        centre, length, spread = values.mean(), values.std(), 4.0
+        between = (0.0, 1_000.0, centre, length, *([spread] if squares else []))
+        told = moved_alone(noisy, 40.0, EDGES, (passing[0], passing[-1] + 1), between, 3.0, squares=squares)
+        z = (values - centre) / length
+        weights = np.minimum(3.0 / np.sqrt(1 + z**2 + ((z**2 - 1) / spread) ** 2 * squares), 1.0)
+        mean = np.average(values, weights=weights)
+        moved = values.var() - np.average((values - mean) ** 2, weights=weights) if squares else values.mean() - mean
+        assert moved > 0
+        held += moved <= told.below
+    assert held >= 18
+
+
+def test_only_as_far_as_units_have_one_value_is_it_told_of_those():
+    alone = ((1.0, 2.0, 4.0, 4.0, 1.0), (4.0, 0.5, 1.0, 1.0, 0.25))
+    moved = Taken(0.1, 0.4)
+    told = with_alone(moved, alone, 2.0, 1.0)
+    assert told.about == pytest.approx(1.0)
+    assert told.below == pytest.approx(math.hypot(2.0, REACHED * STRETCHED * 0.1))
+    half = with_alone(moved, alone, 2.0, 0.5)
+    assert half.below == pytest.approx(math.hypot(1.0, REACHED * STRETCHED * 0.1))
+    assert with_alone(moved, alone, 2.0, -3.0) == moved
 
 
 def test_what_intervals_hold_is_recorded_and_earlier_records_hold_noise_alone():

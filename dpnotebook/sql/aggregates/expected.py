@@ -25,7 +25,7 @@ BOUNDS = f"{FOUND_FIRST}, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
-HELD = "intervals are longer by what is expected of that, not by the most"
+HELD = "intervals are longer for that, but not for values that are far from all others"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -208,7 +208,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm = function_of(part.kind), float(part.bounds[-1])
-    held = f"; {HELD}" if part.moved else ""
+    held = f"; {HELD}" if any(part.moves) else ""
     if measuring.contribution_of(part).kind == "rows":
         return _trimmed(part, cut) + held
     if function.centres:

@@ -22,6 +22,9 @@ Floats = NDArray[np.float64]
 
 SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
 SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of the bins that are found behind the start
+# Of others, whose logarithms thin out as normal ones do: their spread, and by how much the logarithm of their weight is
+# less. What is lost behind bounds is told by these as well, as most of what people earn, pay or wait for falls so.
+BENT = ((0.5, 0.1), (0.8, 0.2), (1.1, 0.4), (1.5, 0.8))
 RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
@@ -35,6 +38,7 @@ MAY = 0.9  # how much of the weight the laws have that say no more than the one 
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
 ALIKE = 7  # ways in which a tail may be
+WAYS = 49  # the same, where it is told what is lost with it: one of forty is to be told apart
 SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
 THREE_PLACES, THREE_PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
@@ -115,6 +119,32 @@ def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int
     return tails
 
 
+def possible_losses(noisy: Floats, scale: float, edges: Floats, first: int, end: int, each: Floats) -> Floats:
+    """Return what is lost with what is hidden behind the last bin in which units are found, in many ways alike likely.
+
+    Parameters
+    ----------
+    noisy, scale, edges, first, end
+        As for `hidden_tail`.
+    each
+        What is lost with a unit in each bin behind it, in several respects, the last of which tells how much it is,
+        shape (bins - end, respects).
+
+    Returns
+    -------
+    What is lost in each way, in the order of how much it is, shape (WAYS, respects).
+    """
+    if not each.size:
+        return np.zeros((WAYS, each.shape[1]))
+    laws = _laws(noisy, scale, edges, first, end, LOUD[:1], alike=False, bent=True)
+    amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()
+    weights = np.multiply.outer(THREE_PARTS, laws.weights).ravel()
+    behind = np.cumsum(np.tile(laws.hidden, (len(THREE_PLACES), 1))[:, ::-1], axis=1)[:, ::-1]
+    losses = _somebody(amounts[:, None] * behind) @ each
+    order = np.argsort(losses[:, -1])
+    return np.asarray(losses[[_at(weights, order, (i + 0.5) / WAYS) for i in range(WAYS)]])
+
+
 class _Laws(NamedTuple):
     """Laws of a tail: their weights, how many units they have and how precisely, what they have behind the last bin."""
 
@@ -125,15 +155,24 @@ class _Laws(NamedTuple):
 
 
 def _laws(
-    noisy: Floats, scale: float, edges: Floats, first: int, end: int, louds: Sequence[int], *, alike: bool = True
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    first: int,
+    end: int,
+    louds: Sequence[int],
+    *,
+    alike: bool = True,
+    bent: bool = False,
 ) -> _Laws:
+    """Return the laws of the tail, also those that are bent if that is asked for; see `hidden_tail`."""
     for loud in louds:
         start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
         if of_one_bin := not alike and _in_one_bin(noisy, start, end):
             start += 1
         behind = max(end, min(start + 1, edges.size - 1))
         width = float(edges[behind] - edges[start]) or 1.0
-        masses = _masses((edges[start:] - edges[start]) / width)
+        masses = _masses((edges[start:] - edges[start]) / width, bent=bent)
         counts = noisy[start:]
         variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
         precisions = (masses**2 / variances).sum(axis=1)
@@ -141,7 +180,7 @@ def _laws(
         misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
         if misfits.min() <= counts.size:  # some law is off by no more than noise
             break
-    rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
+    rare = np.tile([*(RARE * np.maximum(SHAPES, 0.0)), *(less for _, less in BENT if bent)], len(SPREADS))
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     if of_one_bin:  # perhaps nobody is behind it
         gain = np.minimum(amounts**2 * precisions / 2, SURELY_MANY)
@@ -199,16 +238,19 @@ def _allowed(counts: Floats, noisy: Floats, scale: float) -> Floats:
 def _somebody(behind: Floats) -> Floats:
     """Return what bins hold of which it is known how many units are behind the first edge of each, where any are."""
     behind = np.where(behind < SOMEBODY, 0.0, behind)
-    return np.asarray(behind - np.append(behind[1:], 0.0))
+    return np.asarray(-np.diff(behind, append=0.0))
 
 
-def _masses(edges: Floats) -> Floats:
+def _masses(edges: Floats, *, bent: bool = False) -> Floats:
     """Return what each law has in bins whose first edge is 0, shape (laws, bins); all that is farther in the last."""
+    from scipy.special import ndtr
+
     passed = []
     for spread in SPREADS:
         away = edges / spread
         for shape in SHAPES:
             passed.append(np.maximum(1.0 + shape * away, 0.0) ** (-1.0 / shape) if shape else np.exp(-away))
+        passed += [2.0 * ndtr(-np.log1p(away) / spread_out) for spread_out, _ in BENT if bent]
     survival = np.array(passed)
     survival[:, -1] = 0.0
     return np.asarray(survival[:, :-1] - survival[:, 1:])

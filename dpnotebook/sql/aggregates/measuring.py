@@ -77,8 +77,10 @@ class AggregateInput:
         Of counts and sums in two layers: how answers follow from both; see `layers.Combination`. Nothing before they
         are measured.
     moved
-        Of means and variances: by how much bounds and norms are taken to move them beside the noise, as a standard
-        deviation; intervals are longer by that. 0 in records of before this was told.
+        Of means and variances: by how much bounds and norms are taken to make them too small beside the noise, as a
+        standard deviation; intervals reach farther up by that. 0 in records of before this was told.
+    moved_down
+        The same of too large ones, where intervals reach farther down; None in records of before both were told apart.
     """
 
     kind: str
@@ -98,6 +100,12 @@ class AggregateInput:
     inside: bool = field(default=False, compare=False)
     layers: tuple[float, ...] = ()
     moved: float = 0.0
+    moved_down: float | None = None
+
+    @property
+    def moves(self) -> tuple[float, float]:
+        """By how much intervals reach farther down, and farther up, for what bounds and norms do."""
+        return self.moved if self.moved_down is None else self.moved_down, self.moved
 
 
 @dataclass(frozen=True)
@@ -217,7 +225,8 @@ class Measuring:
                     "found": part.found,
                 }
                 | ({"layers": list(part.layers)} if part.layers else {})
-                | ({"moved": part.moved} if part.moved else {})
+                | ({"moved": part.moved} if any(part.moves) else {})
+                | ({"moved_down": part.moved_down} if part.moved_down is not None else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -258,6 +267,7 @@ class Measuring:
                     found=entry.get("found", True),
                     layers=tuple(entry.get("layers", ())),
                     moved=float(entry.get("moved", 0.0)),
+                    moved_down=entry.get("moved_down"),
                 )
                 for entry in value["parts"]
             ),

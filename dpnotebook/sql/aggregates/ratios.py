@@ -290,13 +290,23 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
 
 
 def _longer(
-    values: Floats, lower: Floats, upper: Floats, moved: float, low: float, high: float
+    values: Floats, lower: Floats, upper: Floats, moves: tuple[float, float], low: float, high: float
 ) -> tuple[Floats, Floats]:
-    """Return intervals that hold as well what moves answers beside the noise, between the least and the most."""
-    if not moved:
+    """Return intervals that hold as well what moves answers beside the noise, between the least and the most.
+
+    What moves them is how far intervals reach down for it, and how far up.
+    """
+    if not any(moves):
         return lower, upper
-    below, above = (np.hypot(np.maximum(part, 0.0), moved) for part in (values - lower, upper - values))
+    both = zip((values - lower, upper - values), moves, strict=True)
+    below, above = (np.hypot(np.maximum(part, 0.0), moved) for part, moved in both)
     return (values - below).clip(low, high), (values + above).clip(low, high)
+
+
+def _reaching(part: AggregateInput, times: float) -> tuple[float, float]:
+    """Return how far intervals reach down and up for what bounds and norms do, at so many standard deviations."""
+    down, up = part.moves
+    return times * down, times * up
 
 
 class Ratio(AggregateFunction):
@@ -386,12 +396,15 @@ class Ratio(AggregateFunction):
         return KnownGroups.of(n, _middle(part) + half * mean, variance)
 
     def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> float:
-        """Return by how much bounds and norms are taken to move an answer, for intervals that reach so far."""
-        return reach * part.moved
+        """Return by how much bounds and norms are taken to move an answer, for intervals that reach so far.
+
+        Where they reach farther in one direction it is what half their length is about.
+        """
+        return reach * sum(part.moves) / 2
 
     def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
         """Return answers that were moved as bounds and norms may have moved them, given draws of variance 1."""
-        return values + part.moved * drawn
+        return values + moved_by(part, drawn)
 
     def assumed(self, part: AggregateInput, known: KnownGroups) -> str:
         """Return what is assumed of values besides how many they are, in words; empty where that is nothing."""
@@ -433,7 +446,7 @@ class Mean(Ratio):
         spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
         # A mean between bounds errs by no more than any guess between them would.
         std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
-        lower, upper = _longer(ratio, lower, upper, reach * part.moved / half, low, high)
+        lower, upper = _longer(ratio, lower, upper, _reaching(part, reach / half), low, high)
         middle = _middle(part)
         return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
 
@@ -564,7 +577,7 @@ class Variance(Ratio):
         low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
         slack = np.maximum(high_mean - m, m - low_mean) ** 2
         lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
-        lower, upper = _longer(value, lower, upper, reach * part.moved / _half(part) ** 2, 0.0, most)
+        lower, upper = _longer(value, lower, upper, _reaching(part, reach / _half(part) ** 2), 0.0, most)
         spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
         std_error = np.minimum(np.where(known, spread / n, np.inf), most)
         if part.population:
@@ -641,11 +654,12 @@ class Deviation(Variance):
         Where none is known they are usual: as far as a half-width, or what stands for it.
         """
         variances = np.where(np.isnan(known.variances), _half(part) ** 2, known.variances)
-        return float((np.sqrt(variances + reach * part.moved) - np.sqrt(variances)).max())
+        down, up = (np.sqrt(np.maximum(variances + reach * moved, 0.0)) for moved in (-part.moves[0], part.moves[1]))
+        return float((up - down).max() / 2)
 
     def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
         """Return them by what their variances are moved."""
-        return np.asarray(np.sqrt(np.maximum(values**2 + part.moved * drawn, 0.0)))
+        return np.asarray(np.sqrt(np.maximum(values**2 + moved_by(part, drawn), 0.0)))
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest standard deviation there is between the bounds."""
@@ -659,6 +673,12 @@ class Deviation(Variance):
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the column's units."""
         return Ratio.unit(self, aggregate, units)
+
+
+def moved_by(part: AggregateInput, drawn: Floats) -> Floats:
+    """Return by how much bounds and norms may have moved answers, given draws of variance 1: as intervals reach."""
+    down, up = part.moves
+    return np.asarray(np.where(drawn > 0.0, up * drawn, down * drawn))
 
 
 def _moved(values: Floats, errors: Floats, function: Callable[[Floats], Floats]) -> Floats:

@@ -82,7 +82,7 @@ def redraw(
     for i, part in enumerate(measuring.parts):
         if part.layers:
             values[i] = _of_layers(measuring, part, numbers, noise)
-        if part.moved:
+        if any(part.moves):
             values[i] = _moved(part, values[i], (salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()))
     return Redraws(values, noise, measuring.scales)
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-BESIDE_MOST = ("about", "answer", "apart", "looked")  # parts of what is told beside the most
+BESIDE_MOST = ("about", "answer", "apart", "looked", "below", "above")  # parts of what is told beside the most
+NEAR_ENOUGH = 4.0  # times what is expected: to where it may be, where that is mostly known within a factor of two
 
 
 class Taken(NamedTuple):
@@ -24,6 +25,8 @@ class Taken(NamedTuple):
         What it may be if some lie apart from the others, no more than noise hides; NaN where that is not known.
     looked
         How far from 0 these were looked for; NaN likewise.
+    below, above
+        By how much the answer may be too small, and too large; NaN where that is not told apart.
     """
 
     about: float = math.nan
@@ -31,6 +34,8 @@ class Taken(NamedTuple):
     answer: float = math.nan
     apart: float = math.nan
     looked: float = math.nan
+    below: float = math.nan
+    above: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -44,15 +49,17 @@ class Taken(NamedTuple):
 
     @property
     def hidden(self) -> bool:
-        """Whether noise hides how much it is: more is expected than the whole answer."""
-        return self.about > self.answer
+        """Whether noise hides how much it is: it may be far more than is expected, or that is the whole answer."""
+        spread = math.isfinite(self.below) and self.most > NEAR_ENOUGH * self.about
+        return self.about > self.answer or spread
 
     def of_root(self) -> Taken:
         """Return what is taken from the root of the answer."""
-        about, most, apart = (
-            math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in (self.about, self.most, self.apart)
+        about, most, apart, below, above = (
+            math.sqrt(self.answer + less) - math.sqrt(self.answer)
+            for less in (self.about, self.most, self.apart, self.below, self.above)
         )
-        return Taken(about, most, math.sqrt(self.answer), apart, self.looked)
+        return Taken(about, most, math.sqrt(self.answer), apart, self.looked, below, above)
 
 
 def parts_of(part: str) -> tuple[str, ...]:

@@ -143,6 +143,8 @@ class Choices(NamedTuple):
         The norm up to which they were looked for.
     farthest
         So far from all others may their means be, in half-widths.
+    rows
+        How many values a unit has on average, about.
     """
 
     norms: Floats
@@ -156,6 +158,7 @@ class Choices(NamedTuple):
     weighed: Floats
     looked: float
     farthest: float
+    rows: float
 
     def errors(self, noise: float) -> Floats:
         """Return the logarithm of the error of the answer of a group, for so much noise on a sum."""
@@ -222,7 +225,7 @@ def choices_for_means(
     )
     return Choices(
         usually.norms, usually.noise, usually.about, usually.most, usually.kept, apart.noise, apart.about, found.apart,
-        np.maximum(-usually.weighed, 0.0), found.farthest, farthest,
+        np.maximum(-usually.weighed, 0.0), found.farthest, farthest, usually.rows,
     )  # fmt: skip
 
 
@@ -235,6 +238,7 @@ class _Moves(NamedTuple):
     most: Floats
     kept: Floats
     weighed: Floats
+    rows: float
 
 
 def _moves(
@@ -284,7 +288,8 @@ def _moves(
     about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2)  # where two cancel, neither is sure
     hidden = 1.0 - every / max(float(found.heavy @ (lengths * values)), every)
     most = about + UNSURE * unsure + farthest * hidden
-    return _Moves(norms, norms * groups / each, about, most, each / every, apart * values)
+    on_average = every / max(float(units.sum()), 1e-300)
+    return _Moves(norms, norms * groups / each, about, most, each / every, apart * values, on_average)
 
 
 def _near_the_centre(

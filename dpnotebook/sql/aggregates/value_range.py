@@ -19,7 +19,8 @@ from dpnotebook.privacy.laws import Noise
 from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between, noise_of_squares
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.hidden_tail import ALIKE, ALLOWED, alike_tails, hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import ALIKE, alike_tails, hidden_tail
+from dpnotebook.sql.aggregates.lost_values import lost_between
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 from dpnotebook.sql.aggregates.taken import Taken
 
@@ -156,21 +157,17 @@ def trimmed(
     Returns
     -------
     The bounds, and what keeping values between them takes from a mean, or a variance, about and at most, also if some
-    lie apart from the others; of a variance also about how large it is between them.
+    lie apart from the others, and in which direction; of a variance also about how large it is between them.
     """
     noisy, squares = np.asarray(counts, dtype=float), of in ("squares", "square vectors")
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
-    if found is None:
+    if (found := found_bins(noisy, scale, edges, tail_ratio, squares=squares)) is None:
         return None
-    if not squares:
-        found = _with_next(noisy, scale * tail_ratio, edges, found)
     first, end = found
     kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
     above = alike_tails(noisy, scale, edges, first, end)
     below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first)[:, ::-1]
     likely = _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
     below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
-    average, heavy = _counts(noisy, scale, edges, found)
     ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     total, places = max(float(likely.sum()), 1.0), (ends[1:] + ends[:-1]) / 2
     mean = float(np.clip(places @ likely / total, places[0], places[-1]))
@@ -186,21 +183,36 @@ def trimmed(
         spread = noise_between(pairs[0], pairs[1], mean, variance, of, law)
     error = noise / total * spread
     if safe:
-        feared = bias(_finer(heavy), ends, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
+        heavy = _finer(_counts(noisy, scale, edges, found)[1])
+        feared = bias(heavy, ends, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
         best = int(np.argmin(feared**2 + error.ravel() ** 2))
         low, high = (float(side.flat[best]) for side in pairs)
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
         low, high = least_off(error, *ways, ends, lows, highs, mean, squares)
-    cut = float(bias(_finer(average), ends, np.array([low]), np.array([high]), squares=squares)[0])
-    most = _most(heavy, scale, edges, found, low, high, squares)
+    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares)
     places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
-    apart = max(_apart(noisy, scale, edges, low, high, squares), most)
+    apart = max(_apart(noisy, scale, edges, low, high, squares), lost.most)
     looked = float(np.abs(edges[[0, -1]]).max())
     between = Fraction(low), Fraction(high)
-    most = max(most, cut)  # a rare heavy law is most of what is expected
-    return between, Taken(cut, most, answer, max(apart, most), looked)
+    return between, Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above)
+
+
+def found_bins(
+    noisy: Floats, scale: float, edges: Floats, tail_ratio: float, *, squares: bool
+) -> tuple[int, int] | None:
+    """Return the first bin in which units are found, and the one behind the last; None where there is none.
+
+    Parameters
+    ----------
+    noisy, scale, edges, tail_ratio
+        As for `trimmed`.
+    squares
+        Whether it is for variances, of which far bins decide more: they have to be there more surely.
+    """
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
+    return found if found is None or squares else _with_next(noisy, scale * tail_ratio, edges, found)
 
 
 def mean_and_deviation(
@@ -258,25 +270,6 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
     first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
     end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
     return Fraction(float(edges[first])), Fraction(float(edges[end]))
-
-
-def _most(
-    counts: Floats, scale: float, edges: Floats, found: tuple[int, int], low: float, high: float, squares: bool
-) -> float:
-    """Return what keeping values between bounds takes at most.
-
-    Where values are found, all of a bin may be at its far end: many are equal, and more of them than noise says. What a
-    tail may hold is a bound already.
-    """
-    total, middles, inside = max(float(counts.sum()), 1.0), (edges[1:] + edges[:-1]) / 2, slice(*found)
-    weights = counts / total
-    least, most = middles.copy(), middles.copy()
-    least[inside], most[inside] = edges[:-1][inside], edges[1:][inside]
-    less, more = np.maximum(low - least, 0.0), np.maximum(most - high, 0.0)
-    each = _of_each(least, most, low, high, float(middles.clip(low, high) @ weights) if squares else None)
-    hidden = ALLOWED * scale / total * float(np.sqrt((each[inside] ** 2).sum()))
-    taken = float(each @ weights) + hidden
-    return taken + float((less + more) @ weights) ** 2 if squares else taken
 
 
 def _apart(noisy: Floats, scale: float, edges: Floats, low: float, high: float, squares: bool) -> float:

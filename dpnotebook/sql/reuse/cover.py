@@ -87,8 +87,10 @@ def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
     """Return what an aggregate is worked out from, by what that was measured for."""
     read, function = function_of(parts[-1].kind), function_of(asked.kind)
     alike = function.centres and function.squares == read.squares  # what moves variances is not what moves means
-    moved = parts[-1].moved if alike else 0.0
-    part = replace(parts[-1], kind=asked.kind, fractions=asked.fractions, array=asked.array, moved=moved)
+    moved, down = (parts[-1].moved, parts[-1].moved_down) if alike else (0.0, None)
+    part = replace(
+        parts[-1], kind=asked.kind, fractions=asked.fractions, array=asked.array, moved=moved, moved_down=down
+    )
     if len(parts) == 1 or part.bounds is None:
         return part
     low, high = part.bounds

@@ -1,0 +1,164 @@
+"""What keeping values between bounds may take from a mean or a variance: as a histogram tells, in ways alike likely.
+
+Bounds are chosen where noise hides what is beyond them: what they take is hardly ever known within a factor of two. In
+many ways that suit the noisy counts alike it is worked out how much it is; one that few pass is what it may be. What is
+cut off above makes a mean too small, and what is cut off below too large; a variance can only be too small, as values
+that are kept between bounds are nearer to each other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.sql.aggregates.hidden_tail import possible_losses
+
+Floats = NDArray[np.float64]
+
+SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
+PLACES = 5  # of a normal number, for what noise says of bins in which units are found
+KEPT = 81  # of the ways of either side, beside each of which are all of the other side
+PARTS = 4  # of a bin, in which values are taken to be spread evenly
+
+
+class Lost(NamedTuple):
+    """What bounds take from an answer.
+
+    Parameters
+    ----------
+    about
+        What is expected: half of the ways have less.
+    most
+        What they hardly take more than, in either direction.
+    below, above
+        By how much the answer may be too small, and too large, which hardly is more.
+    """
+
+    about: float
+    most: float
+    below: float
+    above: float
+
+
+def lost_between(
+    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], low: float, high: float, *, squares: bool
+) -> Lost:
+    """Return what keeping values between bounds takes from their mean or their variance.
+
+    Parameters
+    ----------
+    noisy, scale, edges
+        Noisy number of units in each bin, the standard deviation of the noise, and the edges of the bins.
+    found
+        The first bin in which units are found, and the one behind the last.
+    low, high
+        The bounds.
+    squares
+        Whether it is a variance.
+    """
+    inside = slice(*found)
+    total = max(float(noisy[inside].sum()), scale)
+    ends = np.interp(np.arange(PARTS * noisy.size + 1) / PARTS, np.arange(edges.size), edges)
+    places = (ends[1:] + ends[:-1]) / 2
+    mean = float(places.clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
+    sides = []  # above and below
+    for farther, end, turn in ((places - high, high, 1), (low - places, low, -1)):
+        outside = np.maximum(farther, 0.0)
+        respects = [outside]
+        if squares:
+            respects.append(np.where(outside > 0.0, (places - mean) ** 2 - (end - mean) ** 2, 0.0))
+        each, farthest = (
+            np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1)[::turn]
+            for summed in (np.mean, np.max)
+        )
+        bins = _turned(found, noisy.size, turn)
+        sides.append(_side(noisy[::turn], scale, (turn * edges)[::turn], bins, each, farthest))
+    above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
+    if squares:  # about their own mean, which is cut off too
+        less = np.maximum(above[..., 1] + below[..., 1] - (above[..., 0] - below[..., 0]) ** 2, 0.0).ravel()
+        about, most = np.quantile(less, [0.5, 1.0 - SELDOM])
+        return Lost(float(about), float(most), float(most), 0.0)
+    # What is cut off on one side makes up for nothing: a group may have hardly any of it.
+    about, most = np.quantile(above[..., 0] + below[..., 0], [0.5, 1.0 - SELDOM])
+    too_small, too_large = (float(np.quantile(side[..., 0], 1.0 - SELDOM)) for side in (above, below))
+    return Lost(float(about), float(most), too_small, too_large)
+
+
+def _turned(found: tuple[int, int], size: int, turn: int) -> tuple[int, int]:
+    """Return the same bins as they are counted from the other end."""
+    return found if turn > 0 else (size - found[1], size - found[0])
+
+
+def _side(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], each: Floats, farthest: Floats) -> Floats:
+    """Return what is lost on the far side in all ways that are alike likely, shape (ways, respects).
+
+    In half of them all values of a bin are the same, at its far end, as of those who have the most that there is.
+    """
+    from scipy.special import ndtri
+
+    inside = slice(*found)
+    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :])
+    normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
+    ways = []
+    for one in (each[inside], farthest[inside]):
+        told, error = noisy[inside] @ one, scale * np.sqrt((one**2).sum(axis=0))
+        ways.append((hidden[:, None] + told + error * normal).reshape(-1, each.shape[1]))
+    lost = np.concatenate(ways)
+    order = np.argsort(lost[:, -1])
+    return np.asarray(lost[order[(2 * np.arange(KEPT) + 1) * order.size // (2 * KEPT)]])
+
+
+def moved_alone(
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    found: tuple[int, int],
+    values: tuple[float, ...],
+    norm: float,
+    *,
+    squares: bool,
+) -> Lost:
+    """Return what clipping to a norm does to a mean or a variance where every unit has one value: far ones count less.
+
+    Parameters
+    ----------
+    noisy, scale, edges, found
+        As for `lost_between`.
+    values
+        The bounds that values are kept between, with what vectors are centred by behind them; see `centring`.
+    norm
+        That vectors are clipped to.
+    squares
+        Whether it is a variance.
+    """
+    low, high, centre, length, *spread = values
+    inside, bins = slice(*found), np.arange(noisy.size)
+    ends = np.interp(np.arange(PARTS * noisy.size + 1) / PARTS, np.arange(edges.size), edges)
+    places = ((((ends[1:] + ends[:-1]) / 2).clip(low, high) - centre) / length).reshape(-1, PARTS)
+    squared = (places**2 - 1.0) / spread[0] if squares else 0.0
+    less = 1.0 - np.minimum(norm / np.sqrt(1.0 + places**2 + squared**2), 1.0)
+    powers = np.stack([np.ones_like(places), places, places**2])
+    lost, every = (less * powers).mean(axis=2).T, powers.mean(axis=2).T
+    hidden = every * ((bins < found[0]) | (bins >= found[1]))[:, None]
+    each = np.concatenate(
+        [lost, hidden, (less * np.abs(places) ** (2 if squares else 1)).mean(axis=1)[:, None]], axis=1
+    )
+    middle = int(np.searchsorted(places.mean(axis=1), 0.0))
+    sides = []
+    for turn in (1, -1):
+        own = (each * ((bins >= middle) if turn > 0 else (bins < middle))[:, None])[::turn]
+        sides.append(_side(noisy[::turn], scale, (turn * edges)[::turn], _turned(found, noisy.size, turn), own, own))
+    told = sides[0][None] + sides[1][:, None]
+    whole = np.maximum(noisy[inside], 0.0) @ every[inside] + told[..., 3:6]
+    whole[..., 0] = np.maximum(whole[..., 0], scale)
+    kept = whole - told[..., :3]
+    kept[..., 0] = np.maximum(kept[..., 0], scale)
+    (mean, square), (mean_kept, square_kept) = (
+        (sums[..., 1] / sums[..., 0], sums[..., 2] / sums[..., 0]) for sums in (whole, kept)
+    )
+    moved = (square - mean**2 - square_kept + mean_kept**2) * length**2 if squares else (mean - mean_kept) * length
+    lowest, highest = np.quantile(moved, [SELDOM, 1.0 - SELDOM])
+    about, most = np.quantile(np.abs(moved), [0.5, 1.0 - SELDOM])
+    return Lost(float(about), float(most), max(float(highest), 0.0), max(float(-lowest), 0.0))
