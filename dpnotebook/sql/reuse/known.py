@@ -19,13 +19,15 @@ from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import Shares, needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import kept_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.layers import with_combinations_of
-from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.moved import without_moved
+from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
@@ -285,9 +287,19 @@ def _is_as_good_as(
     own = expected(one.measuring, accuracy.confidence, groups)
     if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
         return False
+    # Where noise fills the bounds, less of it would too, and would find wider ones.
+    paid_less = one.units < books.accountant.least_units(accuracy.epsilon or 0.0)
+    if paid_less and any(map(_fills_bounds, one.measuring.parts, own)):
+        return False
     if one.sharper:  # it was asked of the groups that had been released
         return True
     return planned.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(planned))
+
+
+def _fills_bounds(part: AggregateInput, error: Expectation) -> bool:
+    """Return whether an answer may be anywhere between the bounds of values."""
+    function = function_of(part.kind)
+    return isinstance(function, Ratio) and part.bounds is not None and error.half_width >= function.most(part) / EQUAL
 
 
 def alone(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 
+import numpy as np
 import sqlglot
 from sqlglot import exp
 
@@ -44,6 +45,8 @@ SAMPLES, KEPT, OWN = "samples", "kept", "own"
 # Of a price, at which a release is as good as that price alone would make it by vectors that are clipped for it. A
 # release that was clipped for another one may be as good with less noise, for less than measuring anew costs.
 PRICES = (Fraction(1), Fraction(9, 8), Fraction(5, 4), Fraction(3, 2))
+KAPPA = 2.0  # standard deviations that what bounds take hardly passes
+SUITS = 1.25  # times the error that others would leave: bounds with which it is at most that are kept
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,8 @@ def _at_accuracy(
     at = partial(_at, statement, released, measured, accuracy.confidence, books, groups, norms)
     try:
         if accuracy.epsilon is not None:
-            return _at_least(at, books.accountant.least_units(accuracy.epsilon))
+            one = _at_least(at, books.accountant.least_units(accuracy.epsilon))
+            return one if one is not None and _bounds_still_suit(one) else None
         if any(part.layers for part in released.measuring.parts):
             return None  # how wrong it will be depends on what is measured, and an error is a promise
         return at(_units_for(statement, released, accuracy, books, groups, at))
@@ -192,6 +196,21 @@ def _units_for(
         return worst
 
     return least(reached, aim, books.accountant, from_below=False)
+
+
+def _bounds_still_suit(one: Sharper) -> bool:
+    """Return whether values may stay between the bounds of a release: others, for less noise, take less from an answer.
+
+    As much less, about, as there is less noise: what bounds take and noise are balanced when they are chosen.
+    """
+    released = one.known.measuring
+    for part, error in zip(released.parts, one.errors, strict=True):
+        scales = [(one.scales[block], released.blocks[block].scale) for block in part.blocks]
+        less = min((float(new / old) for new, old in scales if new is not None), default=1.0)
+        taken, noise = KAPPA * sum(part.moves), float(np.max(error.std_error))  # a group may have one side alone
+        if math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken):
+            return False
+    return True
 
 
 def _at_least(at: Callable[..., Sharper | None], units: int) -> Sharper | None:
