@@ -23,7 +23,7 @@ from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
-from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
+from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, finding, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answers, best_known, planned_measures
@@ -413,7 +413,11 @@ def _known_values(
     """Return between which values rows lie, where norms are still to be measured for it, as suits the noise."""
     found = {i: known_values(one, i, books) for one, i in missing if one is select and select.clips(i)}
     costs = shares(select, share, books.accountant, clips)
-    return {i: told.suited(select, i, costs, books.accountant) for i, told in found.items() if told is not None}
+    return {
+        i: told.suited(select, i, costs, books.accountant)
+        for i, told in found.items()
+        if told is not None and told.is_enough(finding(select, costs, i))
+    }
 
 
 def _known(taken: Mapping[int, Taken]) -> dict[int, Taken]:

@@ -27,7 +27,7 @@ from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
-from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
+from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
@@ -132,7 +132,7 @@ def price(
         ranges = {
             i: values
             for i, values in known_ranges(select, books).items()
-            if not renew or values.units * COARSER >= _finding(select, costs, i)
+            if not renew or values.is_enough(finding(select, costs, i))
         }
         costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
         for i, values in ranges.items():
@@ -143,7 +143,7 @@ def price(
         usable = {
             i: norms
             for i, norms in told.items()
-            if i not in certain and (not renew or is_enough(select, i, norms, _finding(select, costs, i)))
+            if i not in certain and (not renew or is_enough(select, i, norms, finding(select, costs, i)))
         }
         if usable:
             costs = shares(select, share, accountant, {**usable, **certain})
@@ -261,7 +261,7 @@ def _range(half_widths: Sequence[float]) -> tuple[float, float] | None:
     return (min(half_widths), max(half_widths)) if known else None
 
 
-def _finding(select: PrivateSelect, costs: Shares, index: int) -> int:
+def finding(select: PrivateSelect, costs: Shares, index: int) -> int:
     """Return what a histogram would cost that the norm of an aggregate is found from."""
     at = next(at for at, (i, _) in enumerate(operands(select)) if i == index)
     return costs.auto[found_with(select, at)]
@@ -358,7 +358,7 @@ def _are_rough(statement: Statement, units: int, known: Sequence[Mapping[int, No
         for select, share, told in zip(statement.selects, each, known, strict=True)
     )
     return any(
-        not is_enough(select, i, norms, _finding(select, costs, i))
+        not is_enough(select, i, norms, finding(select, costs, i))
         for select, costs, told in found
         for i, norms in told.items()
         if i not in certain_clips(select)

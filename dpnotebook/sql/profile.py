@@ -248,6 +248,10 @@ class KnownValues:
     histogram: ValueHistogram | None = None
     groups: float = math.nan
 
+    def is_enough(self, wanted: int) -> bool:
+        """Return whether it serves where values could be found anew for so many units; see `is_enough` of norms."""
+        return self.units * (COARSER if self.cut.known else HIDDEN) >= wanted
+
     def suited(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> tuple[Bounds, Taken]:
         """Return the bounds that suit an aggregate, and what they take from its answer.
 

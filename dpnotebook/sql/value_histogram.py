@@ -318,8 +318,27 @@ def _measured(
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
         told = surely
+    squares = function_of(aggregate.kind).squares
+    if found_bins(counts / parts, spread, edges, ratio, squares=squares) is None:
+        return _by_magnitude(
+            told, magnitudes, math.sqrt(accountant.law.variance(first)), whole, parts, ratio
+        ), spent + each
     beyond = far_magnitudes(magnitudes, first, accountant.noise, (places[0], places[-1]))
     return ValueHistogram(told, places, numbers, parts, spread, ratio, sure, beyond), spent + each
+
+
+def _by_magnitude(
+    between: Bounds, magnitudes: NDArray[np.float64], spread: float, whole: Bounds, parts: int, ratio: float
+) -> ValueHistogram:
+    """Return where values are as their magnitudes tell, which have less noise: where noise hides all of finer bins.
+
+    What bounds take is told by these at least.
+    """
+    edges = magnitude_edges()
+    near = np.flatnonzero((edges[1:] > float(whole[0])) & (edges[:-1] < float(whole[1])))
+    first, end = near[0], near[-1] + 1
+    counts = tuple(map(int, np.rint(magnitudes[first:end] * parts)))
+    return ValueHistogram(between, tuple(map(float, edges[first : end + 1])), counts, parts, spread, ratio)
 
 
 def _units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:
