@@ -106,6 +106,16 @@ def test_intervals_reach_up_for_what_makes_an_answer_too_small_and_down_for_the_
     assert high[1] - square(after.value) == pytest.approx(whole, rel=0.08)
 
 
+def test_intervals_reach_beyond_bounds_for_what_these_cut_off():
+    measuring, numbers = measured("average")
+    told = with_moved(measuring, {0: Taken(0.0, 300.0, below=300.0, above=0.0)})
+    (after,) = estimate(told, numbers, 0.95)
+    assert (after.upper > after.value + 299).all()  # bounds are 0 and 200
+    earlier = replace(told, parts=(replace(told.parts[0], moved_down=None),))  # as it was recorded
+    (before,) = estimate(earlier, numbers, 0.95)
+    assert (before.upper <= 200).all()
+
+
 def test_where_noise_hides_what_is_lost_only_the_most_is_told():
     assert Taken(1.0, 5.0, below=5.0, above=0.0).hidden
     assert not Taken(1.0, 3.0, below=3.0, above=0.0).hidden
