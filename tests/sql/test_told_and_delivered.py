@@ -19,10 +19,10 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import HELD, expected
 from dpnotebook.sql.aggregates.lost_values import lost_between, moved_alone
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.moved import REACH as REACHED
 from dpnotebook.sql.aggregates.moved import STRETCHED, with_alone, with_moved, without_moved
 from dpnotebook.sql.aggregates.norms import norm_counts, norm_edges
 from dpnotebook.sql.aggregates.redraws import redraw
+from dpnotebook.sql.aggregates.taken import REACH as REACHED
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.select import Aggregate, Contribution
 from dpnotebook.sql.value_histogram import ValueHistogram
