@@ -33,7 +33,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import is_centred, longest_between, with_centre, with_squares
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.taken import REACH, Taken
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
@@ -196,7 +196,7 @@ class ValueHistogram:
             return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, NOTHING)
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
-        better = math.hypot(inside, cut.most if cut.known else 0.0) * CLOSER <= whole
+        better = math.hypot(inside, cut.most / REACH if cut.known else 0.0) * CLOSER <= whole
         return ((low, high), cut) if better else (within, NOTHING)
 
     def to_json(self) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import HELD, expected
 from dpnotebook.sql.aggregates.lost_values import lost_between, moved_alone
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.moved import REACH as REACHED
 from dpnotebook.sql.aggregates.moved import STRETCHED, with_alone, with_moved, without_moved
 from dpnotebook.sql.aggregates.norms import norm_counts, norm_edges
 from dpnotebook.sql.aggregates.redraws import redraw
+from dpnotebook.sql.aggregates.taken import REACH as REACHED
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.select import Aggregate, Contribution
 from dpnotebook.sql.value_histogram import ValueHistogram
@@ -104,6 +104,16 @@ def test_intervals_reach_up_for_what_makes_an_answer_too_small_and_down_for_the_
     low, high = (np.quantile(square(one), [0.025, 0.975], axis=0) for one in (usual, drawn))
     assert high[0] == pytest.approx(low[0], rel=0.05)
     assert high[1] - square(after.value) == pytest.approx(whole, rel=0.08)
+
+
+def test_intervals_reach_beyond_bounds_for_what_these_cut_off():
+    measuring, numbers = measured("average")
+    told = with_moved(measuring, {0: Taken(0.0, 300.0, below=300.0, above=0.0)})
+    (after,) = estimate(told, numbers, 0.95)
+    assert (after.upper > after.value + 299).all()  # bounds are 0 and 200
+    earlier = replace(told, parts=(replace(told.parts[0], moved_down=None),))  # as it was recorded
+    (before,) = estimate(earlier, numbers, 0.95)
+    assert (before.upper <= 200).all()
 
 
 def test_where_noise_hides_what_is_lost_only_the_most_is_told():

@@ -103,7 +103,7 @@ def test_ratios_are_means_where_they_mean_the_same(asked, weighted):
 
 def test_they_are_several_times_closer_than_two_sums(same_noise, monkeypatch):
     """Of noise alone: what clipping moves sums by is in no interval of theirs."""
-    monkeypatch.setattr(moved, "STRETCHED", 0.0)
+    monkeypatch.setattr(moved, "_moves", lambda taken: (0.0, 0.0))
     with closing(opened()) as session:
         found = session.sql(MEAN, epsilon=0.4).run().frame.set_index("region")
     monkeypatch.setattr(rates, "_weighted", lambda *_: None)
@@ -117,7 +117,7 @@ def test_they_are_several_times_closer_than_two_sums(same_noise, monkeypatch):
 @pytest.mark.parametrize("unit", ["hh", None])
 def test_intervals_hold(unit, same_noise, monkeypatch):
     """Values of no skew, so that clipping moves no mean; also where each row is a unit of its own."""
-    monkeypatch.setattr(moved, "STRETCHED", 0.0)  # so that they hold noise alone
+    monkeypatch.setattr(moved, "_moves", lambda taken: (0.0, 0.0))  # so that they hold noise alone
     random = np.random.default_rng(2)
     frame = FRAME.assign(x=random.normal(300, 40, len(FRAME)))
     held, off = [], []

@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.taken import REACH, Taken
 
 Floats = NDArray[np.float64]
 
-REACH = 1.959964  # standard deviations of noise, which passes them in one of forty times in either direction
 TINY = 1e-300
 STRETCHED = 1.5  # of 1, 1.5 and 2 the least with which intervals of averages hold nine times of ten in most tables
 

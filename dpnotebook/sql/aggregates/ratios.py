@@ -290,17 +290,26 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
 
 
 def _longer(
-    values: Floats, lower: Floats, upper: Floats, moves: tuple[float, float], low: float, high: float
+    values: Floats,
+    lower: Floats,
+    upper: Floats,
+    moves: tuple[float, float],
+    low: float,
+    high: float,
+    *,
+    beyond: bool,
 ) -> tuple[Floats, Floats]:
     """Return intervals that hold as well what moves answers beside the noise, between the least and the most.
 
-    What moves them is how far intervals reach down for it, and how far up.
+    What moves them is how far intervals reach down for it, and how far up; if that is told apart, also beyond these.
     """
     if not any(moves):
         return lower, upper
     both = zip((values - lower, upper - values), moves, strict=True)
     below, above = (np.hypot(np.maximum(part, 0.0), moved) for part, moved in both)
-    return (values - below).clip(low, high), (values + above).clip(low, high)
+    # Values that bounds cut off may have made an answer more than any between bounds is.
+    down, up = moves if beyond else (0.0, 0.0)
+    return (values - below).clip(low - down, high), (values + above).clip(low, high + up)
 
 
 def _reaching(part: AggregateInput, times: float) -> tuple[float, float]:
@@ -446,7 +455,9 @@ class Mean(Ratio):
         spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
         # A mean between bounds errs by no more than any guess between them would.
         std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
-        lower, upper = _longer(ratio, lower, upper, _reaching(part, reach / half), low, high)
+        lower, upper = _longer(
+            ratio, lower, upper, _reaching(part, reach / half), low, high, beyond=part.moved_down is not None
+        )
         middle = _middle(part)
         return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
 
@@ -577,7 +588,9 @@ class Variance(Ratio):
         low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
         slack = np.maximum(high_mean - m, m - low_mean) ** 2
         lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
-        lower, upper = _longer(value, lower, upper, _reaching(part, reach / _half(part) ** 2), 0.0, most)
+        moves = _reaching(part, reach / _half(part) ** 2)
+        lower, upper = _longer(value, lower, upper, moves, 0.0, most, beyond=part.moved_down is not None)
+        lower = np.maximum(lower, 0.0)
         spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
         std_error = np.minimum(np.where(known, spread / n, np.inf), most)
         if part.population:
