@@ -130,7 +130,10 @@ class KnownGroups:
     def at_least(self, size: float) -> KnownGroups:
         """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
         units = np.where(np.isnan(self.units), self.sizes, self.units)
-        kept = units >= min(size, float(units.max()))
+        return self.of_some(np.flatnonzero(units >= min(size, float(units.max()))))
+
+    def of_some(self, kept: NDArray[np.intp]) -> KnownGroups:
+        """Return what is known of some of the groups, by their numbers."""
         sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
         pairs, binned = (None if one is None else one[:, kept] for one in (self.pairs, self.binned))
         return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)

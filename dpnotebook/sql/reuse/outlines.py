@@ -80,11 +80,14 @@ def outline(record: RecordedStatement) -> Outline:
 
 
 def columns_of(select: PrivateSelect) -> Columns | None:
-    """Return what a private aggregation groups by, and what its aggregates are of; None where its rows are not read."""
+    """Return the columns that a private aggregation groups by, and those that its aggregates are of.
+
+    None where its rows are not read.
+    """
     rows = read_rows(select.rows)
     if rows is None:
         return None
-    grouped = [(rows.key_texts[i], key.levels, key.kind) for i, key in enumerate(select.keys)]
+    grouped = [rows.columns_of(key) for key in rows.keys]
     operands = [one for aggregate in select.aggregates for one in aggregate.operands]
     return frozenset(map(hash, grouped)) | {
         hash(one.input if one.input is None else rows.inputs[one.input]) for one in operands
