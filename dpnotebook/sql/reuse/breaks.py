@@ -76,14 +76,6 @@ def column_of(node: exp.Expr) -> str:
     return found.pop()
 
 
-def is_of(node: exp.Expr, column: str) -> bool:
-    """Return whether an expression is of one column alone, and of that."""
-    try:
-        return column_of(node) == column
-    except NotTold:
-        return False
-
-
 def with_breaks(node: exp.Expr, column: str, listed: Sequence[Literal] = ()) -> tuple[exp.Expr, Breaks]:
     """Return an expression over a column without what keeps moments in the calendar, and where it can change.
 

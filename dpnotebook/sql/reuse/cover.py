@@ -24,7 +24,6 @@ from dpnotebook.sql.aggregates.added_up import added_up
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
-from dpnotebook.sql.reuse.breaks import column_of, is_of
 from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, Told, key_levels
 from dpnotebook.sql.reuse.pieces import PieceLevels, coarser, piece_levels
 from dpnotebook.sql.reuse.rows import RowsText, read_rows
@@ -172,13 +171,16 @@ def _rolled_up(
     more = [node for text, node in rows.conditions.items() if text not in others.conditions]
     less = [node for text, node in others.conditions.items() if text not in rows.conditions]
     coarser_keys = [rows.keys[j] for j, place in enumerate(places) if place is None]
-    columns = dict.fromkeys(column_of(node) for node in (*coarser_keys, *less))
+    each = [*map(rows.columns_of, coarser_keys), *map(others.columns_of, less)]
+    if any(len(found) != 1 for found in each):
+        raise NotTold
+    columns = dict.fromkeys(column for found in each for column in found)
     if columns and released.selection != "all":  # rows that are asked may be in groups that were not shown
         raise NotTold
     mine, theirs, parts = {}, {}, {}
     for column in columns:
-        mine[column] = [j for j, key in enumerate(rows.keys) if is_of(key, column)]
-        theirs[column] = [i for i, key in enumerate(others.keys) if is_of(key, column)]
+        mine[column] = [j for j, key in enumerate(rows.keys) if rows.is_of(key, column)]
+        theirs[column] = [i for i, key in enumerate(others.keys) if others.is_of(key, column)]
         found = None
         if theirs[column]:
             both = [
@@ -190,7 +192,7 @@ def _rolled_up(
         if found is None:
             raise NotTold
         parts[column] = _labels(found, select, mine[column], released, theirs[column])
-        more = [node for node in more if not is_of(node, column)]
+        more = [node for node in more if not rows.is_of(node, column)]
     done = {i for numbers in theirs.values() for i in numbers}
     kept = _kept(others, released, keys, more, [place for place in places if place is not None], select.dates, done)
     answer: list[tuple[int, Group]] = []

@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.engine.sealed import without_files
-from dpnotebook.sql.reuse.breaks import Breaks, Value, column_of, is_of, with_breaks
+from dpnotebook.sql.reuse.breaks import Breaks, Value, column_of, with_breaks
 from dpnotebook.sql.reuse.levels import NotTold, Told
 from dpnotebook.sql.reuse.rows import Literal, RowsText, read_rows
 
@@ -360,4 +360,4 @@ def _conditions_on(column: str, text: str) -> list[str]:
     """Return those conditions of rows that are on one column alone."""
     rows = read_rows(text)
     assert rows is not None
-    return [one for one, node in rows.conditions.items() if is_of(node, column)]
+    return [one for one, node in rows.conditions.items() if rows.is_of(node, column)]

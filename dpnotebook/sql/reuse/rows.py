@@ -57,8 +57,12 @@ class RowsText:
     behind: str
 
     def columns_of(self, key: exp.Expr) -> frozenset[str]:
-        """Return SQL of the columns that a key is worked out from."""
+        """Return SQL of the columns that a key, or a condition, is worked out from."""
         return frozenset(one.sql(DIALECT) for one in key.find_all(exp.Column) if one.table not in self.lists)
+
+    def is_of(self, node: exp.Expr, column: str) -> bool:
+        """Return whether a key or a condition is of one column alone, and of that."""
+        return self.columns_of(node) == {column}
 
     def narrowed(self, column: int | None, grouped: bool) -> str:
         """Return the SQL of the rows with no input but one, called x, and without keys where these do not matter."""
