@@ -116,15 +116,17 @@ class KnownGroups:
 
     def together(self, groups: Sequence[Sequence[int]]) -> KnownGroups:
         """Return what is known of groups that consist of some of these."""
-        sums = [[part[list(numbers)].sum() for part in self._sums] for numbers in groups]
-        sizes, values, squares, units = np.array(sums).reshape(-1, 4).T
+        every = np.concatenate([list(numbers) for numbers in groups])
+        starts = np.cumsum([0, *map(len, groups[:-1])])
+
+        def added(part: Floats) -> Floats:
+            return np.asarray(np.add.reduceat(part[..., every], starts, axis=-1))
+
+        sizes, values, squares, units = map(added, self._sums)
         sizes = np.maximum(sizes, 1.0)
         means = values / sizes
         variances = np.maximum(squares / sizes - means**2, 0.0)
-        pairs, binned = (
-            None if one is None else np.stack([one[:, list(numbers)].sum(axis=1) for numbers in groups], axis=1)
-            for one in (self.pairs, self.binned)
-        )
+        pairs, binned = (None if one is None else added(one) for one in (self.pairs, self.binned))
         return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)
 
     def at_least(self, size: float) -> KnownGroups:

@@ -170,8 +170,8 @@ def _rolled_up(
     places = _places(select, rows, released, others)
     more = [node for text, node in rows.conditions.items() if text not in others.conditions]
     less = [node for text, node in others.conditions.items() if text not in rows.conditions]
-    coarser_keys = [rows.keys[j] for j, place in enumerate(places) if place is None]
-    each = [*map(rows.columns_of, coarser_keys), *map(others.columns_of, less)]
+    coarse = [rows.key_columns[j] for j, place in enumerate(places) if place is None]
+    each = [*coarse, *map(others.columns_of, less)]
     if any(len(found) != 1 for found in each):
         raise NotTold
     columns = dict.fromkeys(column for found in each for column in found)
@@ -179,8 +179,8 @@ def _rolled_up(
         raise NotTold
     mine, theirs, parts = {}, {}, {}
     for column in columns:
-        mine[column] = [j for j, key in enumerate(rows.keys) if rows.is_of(key, column)]
-        theirs[column] = [i for i, key in enumerate(others.keys) if others.is_of(key, column)]
+        mine[column] = rows.keys_of(column)
+        theirs[column] = others.keys_of(column)
         found = None
         if theirs[column]:
             both = [

@@ -87,9 +87,8 @@ def columns_of(select: PrivateSelect) -> Columns | None:
     rows = read_rows(select.rows)
     if rows is None:
         return None
-    grouped = [rows.columns_of(key) for key in rows.keys]
     operands = [one for aggregate in select.aggregates for one in aggregate.operands]
-    return frozenset(map(hash, grouped)) | {
+    return frozenset(map(hash, rows.key_columns)) | {
         hash(one.input if one.input is None else rows.inputs[one.input]) for one in operands
     }
 

@@ -24,7 +24,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.engine.sealed import without_files
 from dpnotebook.sql.reuse.breaks import Breaks, Value, column_of, with_breaks
 from dpnotebook.sql.reuse.levels import NotTold, Told
-from dpnotebook.sql.reuse.rows import Literal, RowsText, read_rows
+from dpnotebook.sql.reuse.rows import Literal, read_rows
 
 YEARS_AROUND = datetime.timedelta(days=7 * 366)  # in which every day of the year comes, and every week
 LONGEST_SPAN = datetime.timedelta(days=400)
@@ -163,7 +163,6 @@ class _Key:
         return found
 
 
-@functools.lru_cache(maxsize=256)
 def _key(text: str, number: int) -> _Key:
     """Return what a key of rows is worked out as.
 
@@ -174,10 +173,37 @@ def _key(text: str, number: int) -> _Key:
     """
     rows = read_rows(text)
     assert rows is not None
-    key, listed, place = _number_of_level(rows, rows.keys[number])
+    key = rows.keys[number]
+    levels = _list_of(key)
+    if levels not in rows.lists:
+        return _told_key(rows.key_texts[number])
+    return _told_key(key.sql(DIALECT), rows.lists[levels] or ())
+
+
+def _list_of(key: exp.Expr) -> str:
+    """Return the name of the list that the levels of a key are looked up in; empty where there is none."""
+    default = key.args.get("default") if isinstance(key, exp.Case) else None
+    listed = default.this if isinstance(default, exp.Coalesce) else None
+    return str(listed.table) if isinstance(listed, exp.Column) else ""
+
+
+@functools.lru_cache(maxsize=512)
+def _told_key(text: str, listed: tuple[tuple[int, Literal], ...] | None = None) -> _Key:
+    """Return what the SQL of a key is worked out as, and the level of that, which may be looked up in a list."""
+    key = sqlglot.parse_one(text, read=DIALECT)
+    if listed is None:
+        column = column_of(key)
+        key, changes = with_breaks(key, column)
+        return _Key(_over_values(key), column, changes, lambda value: value)
+    (first,) = key.args["ifs"]
+    missing, other = _whole(first.args["true"]), _whole(key.args["default"].expressions[0])
+    places = {value: place for place, value in listed}
+    key = first.this.this
     column = column_of(key)
-    key, changes = with_breaks(key, column, listed)
-    return _Key(_over_values(key), column, changes, place)
+    key, changes = with_breaks(key, column, tuple(places))
+    return _Key(
+        _over_values(key), column, changes, lambda value: missing if value is None else places.get(value, other)
+    )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -198,20 +224,6 @@ def _over_values(node: exp.Expr) -> str:
     for place in list(node.find_all(exp.Column)):
         place.replace(exp.column(VALUE))
     return node.sql(DIALECT)
-
-
-def _number_of_level(
-    rows: RowsText, key: exp.Expr
-) -> tuple[exp.Expr, tuple[Literal, ...], Callable[[Any], int | None]]:
-    """Return what a key is worked out as, what that is looked up among, and what gives the number of its level."""
-    default = key.args.get("default") if isinstance(key, exp.Case) else None
-    listed = default.this if isinstance(default, exp.Coalesce) else None
-    if not isinstance(listed, exp.Column) or listed.table not in rows.lists:
-        return key, (), lambda value: value
-    (first,) = key.args["ifs"]
-    missing, other = _whole(first.args["true"]), _whole(key.args["default"].expressions[0])
-    places = {value: place for place, value in rows.lists[listed.table] or ()}
-    return first.this.this, tuple(places), lambda value: missing if value is None else places.get(value, other)
 
 
 def _whole(node: exp.Expr) -> int | None:

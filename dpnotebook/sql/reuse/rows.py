@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -58,10 +58,20 @@ class RowsText:
 
     def columns_of(self, key: exp.Expr) -> frozenset[str]:
         """Return SQL of the columns that a key, or a condition, is worked out from."""
-        return frozenset(one.sql(DIALECT) for one in key.find_all(exp.Column) if one.table not in self.lists)
+        found = {(one.table, one.name): one for one in key.find_all(exp.Column) if one.table not in self.lists}
+        return frozenset(one.sql(DIALECT) for one in found.values())
+
+    @cached_property
+    def key_columns(self) -> tuple[frozenset[str], ...]:
+        """SQL of the columns that each key is worked out from."""
+        return tuple(map(self.columns_of, self.keys))
+
+    def keys_of(self, column: str) -> list[int]:
+        """Return the numbers of the keys that are worked out from one column alone."""
+        return [i for i, columns in enumerate(self.key_columns) if columns == {column}]
 
     def is_of(self, node: exp.Expr, column: str) -> bool:
-        """Return whether a key or a condition is of one column alone, and of that."""
+        """Return whether a condition is of one column alone, and of that."""
         return self.columns_of(node) == {column}
 
     def narrowed(self, column: int | None, grouped: bool) -> str:
@@ -189,7 +199,7 @@ def keyed_relation(select: PrivateSelect) -> str | None:
     rows = read_rows(select.rows)
     if rows is None:
         return None
-    grouped = {column for key in rows.keys for column in [rows.columns_of(key)] if len(column) == 1}
+    grouped = {columns for columns in rows.key_columns if len(columns) == 1}
     others = [text for text, node in rows.conditions.items() if rows.columns_of(node) not in grouped]
     return None if len(others) == len(rows.conditions) else _digest(select, rows, others, KEYED)
 
