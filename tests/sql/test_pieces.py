@@ -389,7 +389,7 @@ def test_groups_consist_of_the_released_ones_that_are_told(database, seed):
     """What is told to be the rows of released groups is: counted in the database, of rows with all kinds of values."""
     random = np.random.default_rng(seed)
     told, unequal, narrower = 0, 0, 0
-    for _ in range(80):
+    for _ in range(60):
         column = str(random.choice(list(COARSER)))
         also = ["age // 10" if column != "age" else "YEAR(came)"] if random.random() < 0.2 else []
         finer = list(random.choice(COARSER[column], random.integers(1, 3), replace=False)) + also
@@ -417,6 +417,6 @@ def test_groups_consist_of_the_released_ones_that_are_told(database, seed):
             place, labels = tuple(number for number, _ in group), tuple(label for _, label in group)
             added = sum(known.get(numbers[number], 0) for number in groups.get(labels, ()))
             assert added == truth.get(place, 0), (both, labels)
-    assert told > 10
-    assert unequal > 1
-    assert narrower > 1
+    assert told > 8
+    assert unequal > 0
+    assert narrower > 0
