@@ -283,11 +283,18 @@ def _is_as_good_as(
         return False
     planned, others = found
     own = expected(one.measuring, accuracy.confidence, groups)
-    if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
+    if not all(_has_no_larger_errors(a, b) for a, b in zip(own, others, strict=True)):
         return False
     if one.sharper:  # it was asked of the groups that had been released
         return True
     return planned.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(planned))
+
+
+def _has_no_larger_errors(own: Expectation, other: Expectation) -> bool:
+    """Return whether no answer is worse: group by group, as sums of unlike many groups have unlike noise."""
+    if own.std_errors.shape == other.std_errors.shape:
+        return bool((own.std_errors <= other.std_errors * EQUAL).all())
+    return own.std_error <= other.std_error * EQUAL
 
 
 def alone(
