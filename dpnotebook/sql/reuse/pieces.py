@@ -309,6 +309,8 @@ def coarser(
     None of those whose rows are in no group that is asked; None at all where that is not told, as where rows of a group
     that is asked are in none that was released, or a released one has rows of several.
     """
+    if math.prod(levels for _, levels in keys) > math.prod(levels for _, levels in finer):
+        return None  # some of them would be of no released group
     try:
         both = [(_key(text, i), levels) for text, of in ((asked, keys), (released, finer)) for i, levels in of]
         wanted, measured = (_conditions_on(column, text) for text in (asked, released))
