@@ -36,7 +36,7 @@ from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
-MOST_TRIED = 16  # releases of finer groups, or of more rows of them, that do not answer a statement: each takes a while
+MOST_TRIED = 8  # releases of finer groups, or of more rows of them, that do not answer a statement: each takes a while
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
 # By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
 # where nothing could be.
