@@ -321,7 +321,11 @@ def test_shares_of_a_total_hold_one_by_one_and_all_at_once():
         drawn = released + drawn_noise
         total = drawn.sum(axis=1, keepdims=True)
         one = Redrawn(
-            pd.DataFrame({"n": released}), {"n": drawn}, drawn_noise[:, :, None], (Fraction(scale),), "gaussian"
+            pd.DataFrame({"n": released}),
+            {"n": drawn},
+            drawn_noise[:, :, None],
+            ((Fraction(scale),),) * released.size,
+            "gaussian",
         )
         column = Drawn(released / released.sum(), drawn / total, [np.broadcast_to(total, drawn.shape)])
         for confidence, told in held.items():

@@ -176,6 +176,9 @@ def combined(
         # Of one release the exact law is known where that of many together is not.
         closed = marginal_measurement.closed_of(question, history, also)
         best = best if closed is None else _better(best, _from_all(history, closed, confidence, also), promise)
+        if best is None or not promise.kept(best).all():
+            for one in marginal_measurement.each_closed_of(question, history, also):
+                best = _better(best, _from_all(history, one, confidence, also), promise)
     if own is not None and (alone or best is None or not promise.kept(best).all()):
         single = own()
         if best is not None and single is not None and asked is not None:

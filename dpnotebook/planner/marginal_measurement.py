@@ -393,6 +393,16 @@ def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -
     return found
 
 
+def each_closed_of(question: Question, history: History, also: Sequence[Item] = ()) -> Iterator[InClosedForm]:
+    """Yield a question with what each of several measurements says of it by itself, as for `closed_of`.
+
+    Of noise of a stable law there are none: all together are better at any confidence.
+    """
+    for form in forms_of(question, history, also) if not history.law.stable else ():
+        for one in history.closed_form(form.summand, also).each(form.part, form.step, least_scale(history, also)):
+            yield one if form.reach == 1 else replace(one, reach=form.reach)
+
+
 def _closed(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
     found = history.closed_form(form.summand, also).known(form.part, form.step, least_scale(history, also))
     return found if found is None or form.reach == 1 else replace(found, reach=form.reach)

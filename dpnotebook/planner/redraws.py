@@ -6,6 +6,7 @@ redraws share too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -29,7 +30,7 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.known_part import Key
 from dpnotebook.planner.layers import apart
-from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of
+from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of, each_closed_of
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.planner.value_ends import in_counts
 from dpnotebook.privacy.laws import Noise, law_of
@@ -193,8 +194,8 @@ def _ways(
     question: Question, own: Answers | None, history: History, also: Sequence[Item], noise: RedrawnNoise
 ) -> Iterator[tuple[Floats, Floats]]:
     """Yield linear answers to a question, each of which may have been recorded, and what noise does to them."""
-    for told in (asked_of, closed_of):
-        asked = told(question, history, also)
+    together = (told(question, history, also) for told in (asked_of, closed_of))
+    for asked in itertools.chain(together, each_closed_of(question, history, also)):
         away = None if asked is None else _noise_in(asked, noise)
         if asked is not None and away is not None:
             known = np.where(np.isfinite(asked.variances), asked.estimates()[0], np.nan)

@@ -53,7 +53,8 @@ def foretold(
     if not planned.complete:
         return ()
     numbers = known.numbers
-    measured = as_planned(_with_noise_of(known.measuring, planned, _fewer(plan, known)), planned, numbers)
+    of_one = replace(known.measuring, together=())  # which is what is planned, for all groups alike
+    measured = as_planned(_with_noise_of(of_one, planned, _fewer(plan, known)), planned, numbers)
     keys = known.keys
     if planned.tau is not None and known.measuring.counted is not None:
         place = known.measuring.place(known.measuring.counted).start

@@ -56,13 +56,13 @@ class Redrawn:
     noise
         What was added to each noisy number of a row that they are worked out from, shape (draws, rows, measured).
     scales, law
-        Of that noise, one scale for each of `measured`.
+        Of that noise, by row one scale for each of `measured`.
     """
 
     frame: pd.DataFrame
     values: Mapping[str, Floats]
     noise: NDArray[Any]
-    scales: tuple[Fraction, ...]
+    scales: tuple[tuple[Fraction, ...], ...]
     law: Noise
 
     @property
@@ -236,22 +236,23 @@ def _rounded(numbers: Floats, std_error: Floats) -> Floats:
 
 def _linear(
     values: Floats, drawn: Floats, row: Integers | None, redrawn: Sequence[Redrawn]
-) -> Iterator[tuple[NDArray[np.intp], Floats, list[Fraction]]]:
+) -> Iterator[tuple[NDArray[np.intp], Floats, tuple[Fraction, ...]]]:
     """Yield rows that are linear in the noise, what each noisy number counts for in them, and the scales of these."""
     if not redrawn:
         return
     draws, away = drawn.shape[0], drawn - values
     if row is not None:
-        noise, scales = redrawn[0].noise[:, row].astype(float), list(redrawn[0].scales)
-        groups = [(np.array([i]), noise[:, i]) for i in range(len(values))]
+        noise = redrawn[0].noise[:, row].astype(float)
+        known = redrawn[0].scales
+        groups = [(np.array([i]), noise[:, i], known[of] if known else ()) for i, of in enumerate(row)]
     else:
         noise = np.concatenate([one.noise.reshape(draws, -1) for one in redrawn], axis=1).astype(float)
-        scales = [scale for one in redrawn for _ in range(one.noise.shape[1]) for scale in one.scales]
-        groups = [(np.arange(len(values)), noise)]
-    if not scales or len(scales) * PER_NUMBER > draws:
-        return
-    spread = np.array([max(float(scale), 1e-300) for scale in scales])
-    for rows, basis in groups:
+        every = tuple(scale for one in redrawn for scales in one.scales for scale in scales)
+        groups = [(np.arange(len(values)), noise, every)]
+    for rows, basis, scales in groups:
+        if not scales or len(scales) * PER_NUMBER > draws:
+            return
+        spread = np.array([max(float(scale), 1e-300) for scale in scales])
         # What is shown may be rounded, which moves all redraws alike.
         weights = np.linalg.lstsq(np.column_stack([basis / spread, np.ones(draws)]), away[:, rows], rcond=None)[0]
         rest = away[:, rows] - (basis / spread) @ weights[:-1] - weights[-1]

@@ -46,7 +46,7 @@ from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
-from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.reuse.rows import keyed_relation, relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
 from dpnotebook.sql.rewrite.kept import kept_for
@@ -91,7 +91,8 @@ def statement_plan_to_json(
                 key
                 for select in statement.selects
                 for alike, _ in select.ways
-                if (key := relation_key(alike)) is not None
+                for key in (relation_key(alike), keyed_relation(alike))
+                if key is not None
             ],
             "units": plan.units,
             "alone": plan.units if plan.without_reuse is None else plan.without_reuse.units,

@@ -13,6 +13,7 @@ import dpnotebook as dpn
 from dpnotebook.dialect.attributes import moment
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.analysis.keys import level_sql
+from dpnotebook.sql.reuse.cover import groups_of
 from dpnotebook.sql.reuse.levels import NotTold
 from dpnotebook.sql.reuse.pieces import piece_levels
 from dpnotebook.sql.reuse.possible import possible_levels
@@ -332,3 +333,86 @@ def test_what_no_declared_value_leaves_out_has_no_group_for_the_rest(key, groups
     frame = protected().sql(f"SELECT {key} AS k, SUM(bill) AS n FROM visits GROUP BY k", epsilon=9_000.0).run().frame
     assert len(frame) == groups
     assert frame["k"].isna().sum() == (groups == 3)
+
+
+MONTHLY = "EXTRACT(YEAR FROM came) * 100 + EXTRACT(MONTH FROM came)"
+COARSER = {
+    "came": [
+        *(*KEYS["came"], "STRFTIME(came, '%Y')", "STRFTIME(came, '%Y-%m-%d')", MONTHLY, "came", "QUARTER(came)"),
+        *("YEAR(came) - 2000", "CASE WHEN YEAR(came) < 2025 THEN 'old' ELSE 'new' END", "FLOOR(YEAR(came) / 2) * 2"),
+    ],
+    "day": [*KEYS["day"], "STRFTIME(day, '%Y-%m')", "DATE_TRUNC('quarter', day)", "YEAR(day)"],
+    "age": [
+        *KEYS["age"],
+        "FLOOR(age / 10) * 10",
+        "age // 20",
+        "CASE WHEN age < 20 THEN 'a' WHEN age < 40 THEN 'b' END",
+    ],
+    "left_at": [*KEYS["left_at"], "DATE_TRUNC('year', left_at)"],
+}
+WITHIN = {
+    "came": [
+        *("came >= '2024-03-01'", "came >= '2024-03-10'", "came < '2024-06-01'", "came < '2025-01-01'"),
+        *("came >= '2023-03-01' AND came < '2025-05-01'", "came BETWEEN '2024-01-01' AND '2024-12-31'"),
+        *("STRFTIME(came, '%Y-%m') >= '2024-04'", "YEAR(came) * 100 + MONTH(came) < 202409", "YEAR(came) = 2024"),
+        *("STRFTIME(came, '%Y-%m') = '2024-04'", "STRFTIME(came, '%Y-%m-%d') < '2025-02-03'", "MONTH(came) <= 6"),
+        *("STRFTIME(came, '%Y-%m') IN ('2024-01', '2024-02')", "came >= '2024-03-01 00:00:00.000001'"),
+        *("came >= '2024-01-01' AND STRFTIME(came, '%Y') <= '2024'", "came IS NOT NULL"),
+        "CAST(came AS DATE) < '2024-07-01'",
+    ],
+    "age": [
+        *("age >= 20", "age < 40", "age BETWEEN 20 AND 39", "age >= 10 AND age < 60", "age IS NOT NULL"),
+        "age // 10 = 2",
+    ],
+}
+for column in ("left_at", "day"):
+    WITHIN[column] = [one.replace("came", column) for one in WITHIN["came"] if ":00" not in one]
+
+
+def counted(database, select):
+    """Return the number of rows of each group, by the numbers of its levels."""
+    names = ", ".join(f"k{i}" for i in range(len(select.keys)))
+    rows = database.execute(f"SELECT {names}, count(*) FROM ({select.rows}) GROUP BY {names}").fetchall()
+    return {row[:-1]: row[-1] for row in rows if None not in row[:-1]}
+
+
+def written_with(keys, where):
+    """Return a statement that groups by some keys, of rows of which some conditions are true."""
+    names = ", ".join(f"{key} AS k{i}" for i, key in enumerate(keys))
+    condition = f" WHERE {' AND '.join(where)}" if where else ""
+    by = ", ".join(f"k{i}" for i in range(len(keys)))
+    return f"SELECT {names}, COUNT(DISTINCT who) AS n FROM visits{condition} GROUP BY {by}"
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+def test_groups_consist_of_the_released_ones_that_are_told(database, seed):
+    """What is told to be the rows of released groups is: counted in the database, of rows with all kinds of values."""
+    random = np.random.default_rng(seed)
+    told = 0
+    for _ in range(60):
+        column = str(random.choice(list(COARSER)))
+        also = ["age // 10" if column != "age" else "YEAR(came)"] if random.random() < 0.2 else []
+        finer = list(random.choice(COARSER[column], random.integers(1, 3), replace=False)) + also
+        within = list(random.choice(WITHIN[column], random.integers(0, 2), replace=False))
+        keys = [str(random.choice([*finer, *COARSER[column]])), *(also * int(random.integers(2)))]
+        more = list(random.choice(WITHIN[column], random.integers(0, 3), replace=False))
+        both = written_with(finer, within), written_with(keys, more + within * int(random.integers(2)))
+        released, asked = (analyse(written, RELATIONS).selects[0] for written in both)
+        if any(key.levels is None for select in (released, asked) for key in select.keys):
+            continue
+        levels = [
+            [(i, one) for i, one in enumerate(key.levels) if one in kept]
+            for key, kept in zip(released.keys, map(set, possible_levels(released)), strict=True)
+        ]
+        every = list(itertools.product(*levels))
+        groups = groups_of(asked, released, [tuple(label for _, label in group) for group in every])
+        if not groups:
+            continue
+        told += 1
+        known, truth = counted(database, released), counted(database, asked)
+        numbers = [tuple(number for number, _ in group) for group in every]
+        for group in itertools.product(*(enumerate(key.levels) for key in asked.keys)):
+            place, labels = tuple(number for number, _ in group), tuple(label for _, label in group)
+            added = sum(known.get(numbers[number], 0) for number in groups.get(labels, ()))
+            assert added == truth.get(place, 0), (both, labels)
+    assert told > 5

@@ -9,7 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpnotebook.sql.aggregates.added_up import alike, noisiest
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
@@ -42,7 +44,30 @@ def expected(measuring: Measuring, confidence: float, groups: Sequence[KnownGrou
         What is known of those of each aggregate, on which errors of means depend; usual ones when None.
     """
     known = groups or [None] * len(measuring.parts)
+    if measuring.together:
+        several = [(of, expected(one, confidence, _of_some(known, of, measuring))) for of, one in alike(measuring)]
+        return [_worst([(of, found[i]) for of, found in several]) for i in range(len(measuring.parts))]
     return [_expected(measuring, part, confidence, one) for part, one in zip(measuring.parts, known, strict=True)]
+
+
+def _of_some(
+    known: Sequence[KnownGroups | None], numbers: NDArray[np.intp], measuring: Measuring
+) -> list[KnownGroups | None]:
+    """Return what is known of some groups of those that were added up; of all, where it is not known of each."""
+    groups = len(measuring.together)
+    return [one if one is None or len(one.sizes) != groups else one.of_some(numbers) for one in known]
+
+
+def _worst(several: Sequence[tuple[NDArray[np.intp], Expectation]]) -> Expectation:
+    """Return how wrong answers will be, of groups with unlike noise, given that of some and the numbers of these."""
+    width = max(one.half_width for _, one in several)
+    if any(one.std_errors.size != numbers.size for numbers, one in several):
+        worst = np.array([max(one.std_error for _, one in several)])
+        return replace(several[0][1], std_errors=worst, half_width=width)
+    errors = np.empty(sum(numbers.size for numbers, _ in several))
+    for numbers, one in several:
+        errors[numbers] = one.std_errors
+    return replace(several[0][1], std_errors=errors, half_width=width)
 
 
 def _expected(
@@ -155,6 +180,7 @@ def warnings(
     cut
         What bounds of values take from a mean or a variance, likewise.
     """
+    measuring = noisiest(measuring)
     found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence, lost or {}, cut or {})
     return tuple(dict.fromkeys(found))
 

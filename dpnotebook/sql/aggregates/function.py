@@ -116,21 +116,26 @@ class KnownGroups:
 
     def together(self, groups: Sequence[Sequence[int]]) -> KnownGroups:
         """Return what is known of groups that consist of some of these."""
-        sums = [[part[list(numbers)].sum() for part in self._sums] for numbers in groups]
-        sizes, values, squares, units = np.array(sums).reshape(-1, 4).T
+        every = np.concatenate([list(numbers) for numbers in groups])
+        starts = np.cumsum([0, *map(len, groups[:-1])])
+
+        def added(part: Floats) -> Floats:
+            return np.asarray(np.add.reduceat(part[..., every], starts, axis=-1))
+
+        sizes, values, squares, units = map(added, self._sums)
         sizes = np.maximum(sizes, 1.0)
         means = values / sizes
         variances = np.maximum(squares / sizes - means**2, 0.0)
-        pairs, binned = (
-            None if one is None else np.stack([one[:, list(numbers)].sum(axis=1) for numbers in groups], axis=1)
-            for one in (self.pairs, self.binned)
-        )
+        pairs, binned = (None if one is None else added(one) for one in (self.pairs, self.binned))
         return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)
 
     def at_least(self, size: float) -> KnownGroups:
         """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
         units = np.where(np.isnan(self.units), self.sizes, self.units)
-        kept = units >= min(size, float(units.max()))
+        return self.of_some(np.flatnonzero(units >= min(size, float(units.max()))))
+
+    def of_some(self, kept: NDArray[np.intp]) -> KnownGroups:
+        """Return what is known of some of the groups, by their numbers."""
         sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
         pairs, binned = (None if one is None else one[:, kept] for one in (self.pairs, self.binned))
         return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)

@@ -132,6 +132,9 @@ class Measuring:
         How many steps one unit is worth in the count of units.
     grouped
         Whether there are several groups.
+    together
+        Of each group, how many groups of a release were added up for it, where these are not equally many; the scales
+        are those of one then. Nothing elsewhere.
     """
 
     noise: Noise
@@ -144,6 +147,7 @@ class Measuring:
     min_units: int = 1
     one: int = 1
     grouped: bool = True
+    together: tuple[int, ...] = ()
 
     @property
     def law(self) -> Law:
@@ -231,7 +235,7 @@ class Measuring:
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
             "grouped": self.grouped,
-        }
+        } | ({"together": list(self.together)} if self.together else {})
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Measuring:
@@ -276,6 +280,7 @@ class Measuring:
             min_units,
             one,
             value["grouped"],
+            tuple(value.get("together", ())),
         )
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
+from dpnotebook.sql.aggregates.added_up import alike, scales_by_group
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.function import Integers
@@ -42,12 +43,12 @@ class Redraws:
     noise
         What was added to the noisy numbers, in integers, shape (draws, groups, measured).
     scales
-        The scale of each of these, shape (measured,).
+        The scale of each of these, by group: (groups, measured).
     """
 
     values: list[Floats]
     noise: Integers
-    scales: tuple[Fraction, ...]
+    scales: tuple[tuple[Fraction, ...], ...]
 
 
 def redraw(
@@ -81,28 +82,40 @@ def redraw(
     values = [one.value.reshape(draws, groups, *one.value.shape[1:]) for one in found]
     for i, part in enumerate(measuring.parts):
         if part.layers:
-            values[i] = _of_layers(measuring, part, numbers, noise)
+            values[i] = _of_layers(measuring, i, numbers, noise)
         if any(part.moves):
             values[i] = _moved(part, values[i], (salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()))
-    return Redraws(values, noise, measuring.scales)
+    return Redraws(values, noise, scales_by_group(measuring, groups))
 
 
-def _of_layers(measuring: Measuring, part: AggregateInput, numbers: Integers, noise: Integers) -> Floats:
+def _of_layers(measuring: Measuring, number: int, numbers: Integers, noise: Integers) -> Floats:
     """Return redraws of an answer in two layers, shape (draws, groups), spread as its intervals are.
 
     How the second layer really lies is hidden by its noise: groups err by that each for itself, and all of them alike
     in proportion to the first layer.
     """
+    part = measuring.parts[number]
     how, (first, second) = Combination(*part.layers), numbers_of(measuring, part, numbers)
     near, beyond = numbers_of(measuring, part, noise)
     length = float(np.linalg.norm(first))
     along = first / max(length, 1e-300)
-    alike = np.multiply.outer(beyond @ along, along)
-    own = how.by_group(first)
-    off = how.first * near + np.sqrt(own) * (beyond - alike) + np.sqrt(own + (how.along * length) ** 2) * alike
-    known = noise_of(measuring, part)
-    wider = how.spreads(first, second, *known) / how.errors(first, *known)
+    in_common = np.multiply.outer(beyond @ along, along)
+    if measuring.together:
+        own, wider = np.empty(first.shape), np.empty(first.shape)
+        for of, one in alike(measuring):
+            own[of], wider[of] = _by_group(one, one.parts[number], first[of], second[of])
+        common = how.along * length / math.sqrt(float(along**2 @ np.array(measuring.together)))
+    else:
+        own, wider = _by_group(measuring, part, first, second)
+        common = how.along * length
+    off = how.first * near + np.sqrt(own) * (beyond - in_common) + np.sqrt(own + common**2) * in_common
     return np.asarray(how.first * first + how.second * second + wider * off)
+
+
+def _by_group(measuring: Measuring, part: AggregateInput, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Return what the second layer's noise counts for in each group by itself, and how much wider redraws are."""
+    how, known = Combination(*part.layers), noise_of(measuring, part)
+    return how.by_group(first), how.spreads(first, second, *known) / how.errors(first, *known)
 
 
 def _moved(part: AggregateInput, values: Floats, told: tuple[bytes, ...]) -> Floats:
@@ -127,10 +140,14 @@ def redrawn(
     """
     told = (salt, np.ascontiguousarray(numbers).tobytes())
     needed = range(measuring.measured) if places is None else places
-    noise, scales = np.zeros((draws, len(numbers), len(needed)), dtype=np.int64), measuring.scales
+    noise = np.zeros((draws, len(numbers), len(needed)), dtype=np.int64)
+    parts = alike(measuring) if measuring.together else [(np.arange(len(numbers)), measuring)]
     for i, place in enumerate(needed):
         told_of = *told, str(place).encode()
-        noise[:, :, i] = redrawn_noise(measuring.noise, float(scales[place]), draws, len(numbers), *told_of)
+        for groups, one in parts:
+            scale = float(one.scales[place])
+            of = (*told_of, str(scale).encode()) if measuring.together else told_of
+            noise[:, groups, i] = redrawn_noise(measuring.noise, scale, draws, len(groups), *of)
     return noise
 
 

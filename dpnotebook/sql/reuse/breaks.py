@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,13 +15,15 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.engine.sealed import without_files
 from dpnotebook.sql.level_values import SPANS_OF_DAYS
 from dpnotebook.sql.reuse.levels import NotTold
-from dpnotebook.sql.reuse.rows import literal
+from dpnotebook.sql.reuse.rows import Literal, literal
+from dpnotebook.sql.reuse.years import years_of
 
 Moment: TypeAlias = datetime.datetime
 Value: TypeAlias = Moment | float
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 PERIODIC = {"QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DAYOFYEAR", "DOW", "DAYOFWEEK", "ISODOW"}
+WORKED_OUT = (exp.Paren, exp.Floor, exp.Cast, exp.TryCast, exp.Nullif, exp.Add, exp.Sub, exp.Mul, exp.DPipe, exp.Right)
 NUMERIC = exp.DataType.NUMERIC_TYPES
 
 
@@ -73,8 +76,15 @@ def column_of(node: exp.Expr) -> str:
     return found.pop()
 
 
-def with_breaks(node: exp.Expr, column: str) -> tuple[exp.Expr, Breaks]:
+def with_breaks(node: exp.Expr, column: str, listed: Sequence[Literal] = ()) -> tuple[exp.Expr, Breaks]:
     """Return an expression over a column without what keeps moments in the calendar, and where it can change.
+
+    Parameters
+    ----------
+    node, column
+        The expression, and SQL of the column.
+    listed
+        What it is looked up among, where that is all that matters of it.
 
     Raises
     ------
@@ -83,14 +93,16 @@ def with_breaks(node: exp.Expr, column: str) -> tuple[exp.Expr, Breaks]:
     """
     if column_of(node) != column:
         raise NotTold
-    holder = exp.Paren(this=node.copy())
-    for case in reversed(list(holder.find_all(exp.Case))):  # what is inside another comes first
-        if _keeps_in_calendar(case):
-            case.replace(case.args["ifs"][0].args["true"])
+    holder: exp.Expr = exp.Paren(this=node.copy())
+    if listed:
+        holder = exp.In(this=holder, expressions=[exp.convert(value) for value in listed])
+    kept = [case for case in holder.find_all(exp.Case) if _keeps_in_calendar(case)]
+    for case in reversed(kept):  # the inner ones first
+        case.replace(case.args["ifs"][0].args["true"].copy())
     breaks = Breaks()
     for place in holder.find_all(exp.Column):
         breaks.add(_breaks_above(place))
-    return holder, breaks
+    return (holder.this if listed else holder), breaks
 
 
 def _keeps_in_calendar(case: exp.Case) -> bool:
@@ -166,14 +178,19 @@ def _breaks_of_part(part: exp.Extract) -> Breaks:
         node, above = above, above.parent
     if name != "YEAR":
         raise NotTold
-    if isinstance(above, exp.Is):
-        return Breaks(by_days=True)
     kept = isinstance(above, exp.Least | exp.Greatest)
-    years = _ends(node, above) if kept else _constants(_compared(node, above))
-    whole = [year for year in years if isinstance(year, int) and 1 <= year < datetime.MAXYEAR]
-    if not years or len(whole) < len(years):
+    while not kept and isinstance(above, WORKED_OUT):
+        node, above = above, above.parent
+    if isinstance(above, exp.Is) and isinstance(above.expression, exp.Null):
+        return Breaks(by_days=True)
+    if kept:
+        found: Sequence[Literal | None] = [end for end in _ends(node, above) if isinstance(end, int | float)]
+    else:
+        found = [literal(_without_casts(one)) for one in _compared(node, above)]
+    years = years_of(part if kept else node, [value for value in found if value is not None])
+    if any(value is None for value in found):
         raise NotTold
-    return Breaks({datetime.datetime(year + after, 1, 1) for year in whole for after in (0, 1)}, by_days=True)
+    return Breaks({datetime.datetime(year, 1, 1) for year in years}, by_days=True)
 
 
 def _breaks_of_counted_spans(passed: exp.DateDiff) -> Breaks:
@@ -201,6 +218,13 @@ def _is_clamp(case: exp.Case, place: exp.Expr) -> bool:
         return False
     columns = [column for branch in branches for column in branch.find_all(exp.Column)]
     return len(columns) == 2 and all(column == place for column in columns)
+
+
+def _without_casts(node: exp.Expr) -> exp.Expr:
+    """Return what stands in casts between numbers, and in parentheses."""
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Cast) and node.is_type(*NUMERIC)):
+        node = node.this
+    return node
 
 
 def _compared(node: exp.Expr, above: exp.Expr | None) -> list[exp.Expr]:
@@ -242,6 +266,7 @@ def _constants(nodes: Iterable[exp.Expr]) -> list[Value]:
     return found
 
 
+@functools.lru_cache(maxsize=4096)
 def _moment(written: str, text: object) -> Moment:
     """Return the moment that is written out, as a text or worked out from one."""
     import duckdb

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -19,17 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpnotebook.sql.aggregates.added_up import added_up
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.layers import Combination
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
 from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, Told, key_levels
-from dpnotebook.sql.reuse.pieces import PieceLevels, piece_levels
+from dpnotebook.sql.reuse.pieces import PieceLevels, coarser, piece_levels
 from dpnotebook.sql.reuse.rows import RowsText, read_rows
 from dpnotebook.sql.rewrite.groups import place_of
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
-DIGITS = 10**12  # of the scale of noise that was added up
 Group = tuple[Any, ...]
 Levels = KeyLevels | PieceLevels
 
@@ -46,7 +46,7 @@ class Cover:
     keys
         The groups of the answer.
     groups
-        Of each of them, the numbers of the groups of the release that it consists of; of all equally many.
+        Of each of them, the numbers of the groups of the release that it consists of.
     """
 
     asked: tuple[Aggregate, ...]
@@ -56,31 +56,21 @@ class Cover:
 
     @property
     def together(self) -> int:
-        """How many groups of the release one group of the answer consists of."""
-        return len(self.groups[0])
+        """How many groups of the release one group of the answer consists of, at most."""
+        return max(map(len, self.groups))
 
     def measuring(self, released: Measuring) -> Measuring:
         """Return what was measured, as that of the answer: with the noise of all that is added up."""
-        blocks = released.blocks
-        if self.together > 1:
-            more = math.sqrt(self.together)
-            scales = [Fraction(round(float(block.scale) * more * DIGITS), DIGITS) for block in blocks]
-            blocks = tuple(replace(block, scale=scale) for block, scale in zip(blocks, scales, strict=True))
         parts = tuple(
-            _part([self._added_up(released.parts[i]) for i in numbers], one)
+            _part([released.parts[i] for i in numbers], one)
             for numbers, one in zip(self.aggregates, self.asked, strict=True)
         )
-        return replace(released, blocks=blocks, parts=parts)
-
-    def _added_up(self, part: AggregateInput) -> AggregateInput:
-        """Return what an aggregate of the release is worked out from, where its groups are added up."""
-        if not part.layers:
-            return part
-        return replace(part, layers=tuple(Combination(*part.layers).of_groups(self.together)))
+        return added_up(replace(released, parts=parts), list(map(len, self.groups)))
 
     def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""
-        return np.asarray(released[np.array(self.groups)].sum(axis=1))
+        starts = np.cumsum([0, *map(len, self.groups[:-1])])
+        return np.asarray(np.add.reduceat(released[np.concatenate(self.groups)], starts, axis=0))
 
 
 def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
@@ -117,7 +107,7 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
             return None
         aggregates |= dict(zip(mine, numbers, strict=True))
     groups = groups_of(select, released, keys)
-    if not groups or len({len(found) for found in groups.values()}) > 1:
+    if not groups:
         return None
     followed = tuple(aggregates[i] for i in range(len(select.aggregates)))
     found = Cover(select.aggregates, followed, tuple(groups), tuple(map(tuple, groups.values())))
@@ -139,7 +129,8 @@ def _of_way(
     rows, others = read_rows(select.rows), read_rows(released.rows)
     if rows is None or others is None or not _bounded_alike(select, released):
         return None
-    fewer = len(rows.conditions) > len(others.conditions) or len(select.keys) < len(released.keys)
+    same = rows.conditions.keys() == others.conditions.keys() and len(select.keys) == len(released.keys)
+    fewer = not same or None in _places(select, rows, released, others)
     sampled = select.contribution.kind != "l2" and not (select.single and released.single)
     if sampled and fewer and not (select.counts_all_rows and released.counts_all_rows):
         return None  # a sample of a unit's rows, or groups, is one of those that take part
@@ -160,19 +151,80 @@ def groups_of(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Gro
         What was measured, and its groups, as they were shown.
     """
     rows, others = read_rows(select.rows), read_rows(released.rows)
-    if rows is None or others is None or not keys:
-        return None
-    if rows.source != others.source or not set(others.conditions) <= set(rows.conditions):
-        return None
-    more = [node for text, node in rows.conditions.items() if text not in others.conditions]
-    places = _places(select, rows, released, others)
-    if places is None:
+    if rows is None or others is None or not keys or rows.source != others.source:
         return None
     try:
-        kept = _kept(others, released, keys, more, places, select.dates)
+        return _groups(select, released, _rolled_up(select, rows, released, others, keys))
     except NotTold:
         return None
-    return _groups(select, released, places, keys, kept)
+
+
+def _rolled_up(
+    select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText, keys: Sequence[Group]
+) -> list[tuple[int, Group]]:
+    """Return the numbers of released groups that groups of the answer consist of, and of which each is a part.
+
+    Raises
+    ------
+    NotTold
+        If that does not follow from what is grouped by, or some rows of the answer are in no released group.
+    """
+    places = _places(select, rows, released, others)
+    more = [node for text, node in rows.conditions.items() if text not in others.conditions]
+    less = [node for text, node in others.conditions.items() if text not in rows.conditions]
+    coarse = [rows.key_columns[j] for j, place in enumerate(places) if place is None]
+    each = [*coarse, *map(others.columns_of, less)]
+    if any(len(found) != 1 for found in each):
+        raise NotTold
+    columns = dict.fromkeys(column for found in each for column in found)
+    if columns and released.selection != "all":  # rows that are asked may be in groups that were not shown
+        raise NotTold
+    mine, theirs, parts = {}, {}, {}
+    for column in columns:
+        mine[column] = rows.keys_of(column)
+        theirs[column] = others.keys_of(column)
+        found = None
+        if theirs[column]:
+            both = [
+                tuple((i, len(of.keys[i].levels or ())) for i in numbers)
+                for of, numbers in ((select, mine[column]), (released, theirs[column]))
+            ]
+            by_dates = column in select.dates or column in released.dates
+            found = coarser(select.rows, both[0], released.rows, both[1], column, by_dates)
+        if found is None:
+            raise NotTold
+        parts[column] = _labels(found, select, mine[column], released, theirs[column])
+        more = [node for node in more if not rows.is_of(node, column)]
+    done = {i for numbers in theirs.values() for i in numbers}
+    kept = _kept(others, released, keys, more, [place for place in places if place is not None], select.dates, done)
+    answer: list[tuple[int, Group]] = []
+    for number in kept:
+        group = [None if place is None else keys[number][place] for place in places]
+        for column, labels in parts.items():
+            own = labels[tuple(keys[number][i] for i in theirs[column])]
+            if own is None:
+                break
+            for j, label in zip(mine[column], own, strict=True):
+                group[j] = label
+        else:
+            answer.append((number, tuple(group)))
+    return answer
+
+
+def _labels(
+    found: Mapping[tuple[int, ...], tuple[int, ...] | None],
+    select: PrivateSelect,
+    mine: Sequence[int],
+    released: PrivateSelect,
+    theirs: Sequence[int],
+) -> dict[Group, Group | None]:
+    """Return of which groups the rows of finer groups are, by their labels; of those that have no rows nothing."""
+    names = [dict(enumerate(select.keys[j].levels or ())) for j in mine]
+    labels: dict[Group, Group | None] = defaultdict(lambda: None)
+    for fine, coarse in found.items():
+        of = tuple((released.keys[i].levels or ())[number] for i, number in zip(theirs, fine, strict=True))
+        labels[of] = coarse and tuple(name[number] for name, number in zip(names, coarse, strict=True))
+    return labels
 
 
 def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
@@ -241,11 +293,11 @@ def _told(aggregate: Aggregate, rows: RowsText) -> Mapping[str, Any]:
     return told
 
 
-def _places(select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText) -> tuple[int, ...] | None:
-    """Return of each key its number in the release; None where one is not there."""
+def _places(select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText) -> list[int | None]:
+    """Return of each key its number in the release; None of one that is not there."""
     told = [(others.key_texts[i], key.levels, key.kind) for i, key in enumerate(released.keys)]
     asked = [(rows.key_texts[i], key.levels, key.kind) for i, key in enumerate(select.keys)]
-    return tuple(told.index(one) for one in asked) if all(one in told for one in asked) else None
+    return [told.index(one) if one in told else None for one in asked]
 
 
 def _kept(
@@ -255,8 +307,9 @@ def _kept(
     conditions: Sequence[exp.Expr],
     places: Sequence[int],
     dates: Sequence[str],
+    done: Collection[int],
 ) -> list[int]:
-    """Return the numbers of the groups whose rows satisfy further conditions.
+    """Return the numbers of the groups whose rows satisfy further conditions; of some keys they are told already.
 
     Raises
     ------
@@ -265,7 +318,7 @@ def _kept(
     """
     of_key: dict[int, list[tuple[Levels, list[Told]]]] = {}
     for condition in conditions:
-        for i in range(len(released.keys)):
+        for i in (i for i in range(len(released.keys)) if i not in done):
             known = of_key.get(i) or [(one, []) for one in _levels(released, others, i, conditions, dates)]
             if _noted(condition, known):
                 of_key[i] = known
@@ -274,7 +327,7 @@ def _kept(
             raise NotTold
     kept = list(range(len(keys)))
     for i, key in enumerate(released.keys):
-        if i not in places and i not in of_key and not key_levels(others, i, key).has_all([]):
+        if i not in places and i not in of_key and i not in done and not key_levels(others, i, key).has_all([]):
             raise NotTold
     for i, known in of_key.items():
         if i not in places and not any(level.has_all(own) for level, own in known):
@@ -316,15 +369,15 @@ def _noted(condition: exp.Expr, known: Sequence[tuple[Levels, list[Told]]]) -> b
 
 
 def _groups(
-    select: PrivateSelect, released: PrivateSelect, places: Sequence[int], keys: Sequence[Group], kept: Sequence[int]
+    select: PrivateSelect, released: PrivateSelect, parts: Sequence[tuple[int, Group]]
 ) -> dict[Group, list[int]]:
     """Return the groups of the answer, in their order, and the numbers of the groups that each consists of.
 
     None at all where some that have to be in the answer were not shown.
     """
     found: dict[Group, list[int]] = {}
-    for number in kept:
-        found.setdefault(tuple(keys[number][i] for i in places), []).append(number)
+    for number, group in parts:
+        found.setdefault(group, []).append(number)
     if released.selection != "all" and any(len(numbers) > 1 for numbers in found.values()):
         return {}  # of larger groups, parts that were not shown would be missing
     if select.selection == "all":

@@ -33,11 +33,12 @@ from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBook
 from dpnotebook.sql.profile import certain_clips
 from dpnotebook.sql.reuse.cover import Cover, cover
 from dpnotebook.sql.reuse.outlines import SHARPER, Outline, columns_of, outline
-from dpnotebook.sql.reuse.rows import wider_keys
+from dpnotebook.sql.reuse.rows import KEYED, wider_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
+MOST_TRIED = 8  # releases of finer groups, or of more rows of them, that do not answer a statement: each takes a while
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
 # By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
 # where nothing could be.
@@ -208,12 +209,16 @@ def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSel
     """
     # Of what is bounded in several ways a release has all.
     keys = wider_keys(statement.selects[0].ways[0][0]) if len(statement.selects) == 1 else []
-    outlines = {one.number: one for key in keys for one in books.told(key, outline)}
+    told = {key: books.told(key, outline) for key in keys}
+    outlines = {one.number: one for found in told.values() for one in found}
+    plain = {one.number for key, found in told.items() if not key.startswith(KEYED) for one in found}
     columns = columns_of(statement.selects[0])
+    tried = 0
     answering: dict[bytes, list[Outline]] = {}
     in_vain: set[bytes] = set()
     for one in sorted(outlines.values(), key=lambda one: (one.units, one.number), reverse=True):
-        if not one.may_answer(columns) or one.shown in in_vain:
+        as_it_is = one.number in plain and one.may_answer(columns)
+        if one.shown in in_vain or not (as_it_is or (tried < MOST_TRIED and one.may_answer(columns, coarser=True))):
             continue
         better = answering.setdefault(one.alike, [])
         if any(other.has_no_more_noise_than(one) for other in better):
@@ -221,6 +226,7 @@ def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSel
         found = answered(statement, books.get(one.number))
         if found is None:
             in_vain.add(one.shown)
+            tried += not as_it_is
         else:
             better.append(one)
             yield found
@@ -285,7 +291,7 @@ def _is_as_good_as(
         return False
     planned, others = found
     own = expected(one.measuring, accuracy.confidence, groups)
-    if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
+    if not all(_has_no_larger_errors(a, b) for a, b in zip(own, others, strict=True)):
         return False
     # Where noise fills the bounds, less of it would too, and would find wider ones.
     paid_less = one.units < books.accountant.least_units(accuracy.epsilon or 0.0)
@@ -300,6 +306,13 @@ def _fills_bounds(part: AggregateInput, error: Expectation) -> bool:
     """Return whether an answer may be anywhere between the bounds of values."""
     function = function_of(part.kind)
     return isinstance(function, Ratio) and part.bounds is not None and error.half_width >= function.most(part) / EQUAL
+
+
+def _has_no_larger_errors(own: Expectation, other: Expectation) -> bool:
+    """Return whether no answer is worse: group by group, as sums of unlike many groups have unlike noise."""
+    if own.std_errors.shape == other.std_errors.shape:
+        return bool((own.std_errors <= other.std_errors * EQUAL).all())
+    return own.std_error <= other.std_error * EQUAL
 
 
 def alone(

@@ -32,7 +32,8 @@ class Outline:
     noise
         The scales of all noise, and thresholds: equally many for releases that are alike.
     columns
-        Of each private aggregation, what it has; None where its rows cannot be read.
+        Of each private aggregation, what it has: with its keys as they are, and with the columns that these are of;
+        None where its rows cannot be read.
     sharpens
         Number of the release that it made sharper; None where it was measured by itself.
     """
@@ -42,16 +43,21 @@ class Outline:
     alike: bytes
     shown: bytes
     noise: tuple[float, ...]
-    columns: tuple[Columns | None, ...]
+    columns: tuple[tuple[Columns, Columns] | None, ...]
     sharpens: int | None = None
 
     def has_no_more_noise_than(self, other: Outline) -> bool:
         """Return whether nothing is noisier than in a release that is alike."""
         return all(mine <= theirs for mine, theirs in zip(self.noise, other.noise, strict=True))
 
-    def may_answer(self, asked: Columns | None) -> bool:
-        """Return whether it has all columns of a private aggregation, without which it cannot answer that."""
-        return asked is not None and any(columns is not None and asked <= columns for columns in self.columns)
+    def may_answer(self, asked: tuple[Columns, Columns] | None, coarser: bool = False) -> bool:
+        """Return whether it has all columns of a private aggregation, without which it cannot answer that.
+
+        Its keys may be others of the same columns where `coarser` groups are looked for.
+        """
+        if asked is None:
+            return False
+        return any(columns is not None and asked[coarser] <= columns[coarser] for columns in self.columns)
 
 
 def outline(record: RecordedStatement) -> Outline:
@@ -79,16 +85,18 @@ def outline(record: RecordedStatement) -> Outline:
     )
 
 
-def columns_of(select: PrivateSelect) -> Columns | None:
-    """Return what a private aggregation groups by, and what its aggregates are of; None where its rows are not read."""
+def columns_of(select: PrivateSelect) -> tuple[Columns, Columns] | None:
+    """Return what a private aggregation groups by, or the columns that this is of, and what its aggregates are of.
+
+    None where its rows are not read.
+    """
     rows = read_rows(select.rows)
     if rows is None:
         return None
     grouped = [(rows.key_texts[i], key.levels, key.kind) for i, key in enumerate(select.keys)]
     operands = [one for aggregate in select.aggregates for one in aggregate.operands]
-    return frozenset(map(hash, grouped)) | {
-        hash(one.input if one.input is None else rows.inputs[one.input]) for one in operands
-    }
+    inputs = {hash(one.input if one.input is None else rows.inputs[one.input]) for one in operands}
+    return frozenset(map(hash, grouped)) | inputs, frozenset(map(hash, rows.key_columns)) | inputs
 
 
 def _digest(values: list[Any]) -> bytes:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -23,6 +23,7 @@ from dpnotebook.sql.select import PrivateSelect
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
 LEVELS = "levels"
 Literal = str | int | float | bool
+PLAIN, KEYED = "relation", "relation but for keys"  # what digests of rows begin with
 MANY, FEW = 7, 2  # so many conditions are left out in all ways; of more, at most so many
 
 
@@ -54,6 +55,24 @@ class RowsText:
     lists: Mapping[str, tuple[tuple[int, Literal], ...] | None]
     before: tuple[str, ...]
     behind: str
+
+    def columns_of(self, key: exp.Expr) -> frozenset[str]:
+        """Return SQL of the columns that a key, or a condition, is worked out from."""
+        found = {(one.table, one.name): one for one in key.find_all(exp.Column) if one.table not in self.lists}
+        return frozenset(one.sql(DIALECT) for one in found.values())
+
+    @cached_property
+    def key_columns(self) -> tuple[frozenset[str], ...]:
+        """SQL of the columns that each key is worked out from."""
+        return tuple(map(self.columns_of, self.keys))
+
+    def keys_of(self, column: str) -> list[int]:
+        """Return the numbers of the keys that are worked out from one column alone."""
+        return [i for i, columns in enumerate(self.key_columns) if columns == {column}]
+
+    def is_of(self, node: exp.Expr, column: str) -> bool:
+        """Return whether a condition is of one column alone, and of that."""
+        return self.columns_of(node) == {column}
 
     def narrowed(self, column: int | None, grouped: bool) -> str:
         """Return the SQL of the rows with no input but one, called x, and without keys where these do not matter."""
@@ -172,6 +191,19 @@ def relation_key(select: PrivateSelect) -> str | None:
     return None if rows is None else _digest(select, rows, rows.conditions)
 
 
+def keyed_relation(select: PrivateSelect) -> str | None:
+    """Return a digest of its rows but for conditions on columns that are grouped by alone: groups may tell of these.
+
+    None where there are no such conditions.
+    """
+    rows = read_rows(select.rows)
+    if rows is None:
+        return None
+    grouped = {columns for columns in rows.key_columns if len(columns) == 1}
+    others = [text for text, node in rows.conditions.items() if rows.columns_of(node) not in grouped]
+    return None if len(others) == len(rows.conditions) else _digest(select, rows, others, KEYED)
+
+
 def relation_keys(select: PrivateSelect) -> list[str]:
     """Return the digest of its rows, and the one that earlier versions recorded, of the very spelling."""
     both = [read_rows(select.rows), read_rows(select.rows, as_written=True)]
@@ -181,6 +213,8 @@ def relation_keys(select: PrivateSelect) -> list[str]:
 def wider_keys(select: PrivateSelect) -> list[str]:
     """Return the digests of the same rows and of more: those of some of its conditions, all of which must hold.
 
+    Releases that have these, and others on what they group by, are found as well: their groups may tell of which they
+    are true.
     Of many conditions only those digests that leave out few; also by the spelling, as earlier versions recorded them.
     """
     found: dict[str, None] = {}
@@ -191,13 +225,14 @@ def wider_keys(select: PrivateSelect) -> list[str]:
         every = list(rows.conditions)
         left_out = (len(every) - size for size in range(len(every)) if size <= FEW or len(every) <= MANY)
         kept = (part for size in left_out for part in itertools.combinations(every, size))
-        found |= dict.fromkeys(_digest(select, rows, part) for part in kept)
+        names = (PLAIN,) if as_written else (PLAIN, KEYED)
+        found |= dict.fromkeys(_digest(select, rows, part, name) for part in kept for name in names)
     return list(found)
 
 
-def _digest(select: PrivateSelect, rows: RowsText, conditions: Iterable[str]) -> str:
+def _digest(select: PrivateSelect, rows: RowsText, conditions: Iterable[str], name: str = PLAIN) -> str:
     told = [list(select.tables), rows.source, sorted(conditions), select.contribution.kind]
-    return "relation " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return f"{name} " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def _key_text(key: exp.Expr, lists: Mapping[str, exp.Join]) -> str:
