@@ -1,0 +1,89 @@
+"""What a first, cheap question found of values does not make later, dearer ones worse than they are by themselves."""
+
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+
+PEOPLE = 4_000
+BUDGET = dpn.Budget(60.0, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """People with many visits, whose costs have a long tail: little noise is needed to see how far it goes."""
+    rng = np.random.default_rng(11)
+    each = np.minimum(rng.lognormal(1, 1.2, PEOPLE).astype(int) + 1, 2_000)
+    person = np.repeat(np.arange(PEOPLE), each)
+    return pd.DataFrame(
+        {"person": person, "ward": rng.integers(0, 6, person.size), "cost": rng.lognormal(3, 1, person.size)}
+    )
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """One score a person, 1,600 groups that differ, about 12 people each: noise for all values hides each group."""
+    rng = np.random.default_rng(12)
+    school, form = rng.integers(0, 40, 20_000), rng.integers(0, 40, 20_000)
+    score = 20 + school + rng.normal(0, 3, school.size)
+    return pd.DataFrame({"pupil": np.arange(20_000), "school": school, "form": form, "score": score})
+
+
+def asked_in_turn(frame, domain, text, epsilons, **options):
+    """Return the releases of one statement at several epsilons, one after the other."""
+    with closing(dpn.Session(BUDGET)) as session:
+        session.protect(frame, "rows", domain=domain, **options)
+        return [session.sql(text, epsilon=epsilon).run() for epsilon in epsilons]
+
+
+WARDS = "SELECT ward, {call} AS value FROM rows GROUP BY ward"
+
+
+@pytest.mark.parametrize(("call", "truth"), [("AVG(cost)", "mean"), ("STDDEV(cost)", "std")])
+def test_bounds_that_much_noise_found_are_found_anew_for_less(visits, call, truth):
+    """A first AVG at epsilon .05 found [8, 32] for costs of 33 on average, and one at 1 said 20.4 ± .3."""
+    wanted = visits.groupby("ward")["cost"].agg(truth)
+    held, off = [], []
+    for _ in range(4):
+        last = asked_in_turn(
+            visits, {"ward": dpn.Range(0, 5)}, WARDS.format(call=call), (0.05, 0.2, 1.0), unit="person"
+        )[-1]
+        frame = last.frame
+        exact = frame["ward"].astype(int).map(wanted)
+        held.append(((frame["value_lower"] <= exact) & (exact <= frame["value_upper"])).mean())
+        off.append(((frame["value"] / exact - 1) ** 2).mean() ** 0.5)
+    assert np.mean(held) > 0.8
+    assert np.median(off) < (0.1 if truth == "mean" else 0.6)
+
+
+def test_what_bounds_of_magnitudes_take_is_told(visits):
+    """Where noise hides all of finer bins nothing was said of it, and intervals held noise alone."""
+    wanted, held = visits.groupby("ward")["cost"].mean(), []
+    for _ in range(6):
+        (first,) = asked_in_turn(
+            visits, {"ward": dpn.Range(0, 5)}, WARDS.format(call="AVG(cost)"), (0.1,), unit="person"
+        )
+        frame = first.frame.dropna()
+        exact = frame["ward"].astype(int).map(wanted)
+        held += ((frame["value_lower"] <= exact) & (exact <= frame["value_upper"])).tolist()
+    assert len(held) >= 12
+    assert np.mean(held) > 0.8
+
+
+def test_more_epsilon_is_no_worse_after_less_than_by_itself(scores):
+    """Noise filled the bounds: a release stood for any epsilon, and sharpening it kept them."""
+    domain = {"school": dpn.Range(0, 39), "form": dpn.Range(0, 39)}
+    text = "SELECT school, form, AVG(score) AS value FROM rows GROUP BY school, form"
+    options = {"unit": "pupil", "max_rows": 1}
+
+    def off(release):
+        frame = release.frame
+        return ((frame["value"] - 20 - frame["school"].astype(int)) ** 2).mean() ** 0.5
+
+    in_turn = [off(one) for one in asked_in_turn(scores, domain, text, (0.1, 0.5, 3.0), **options)]
+    alone = [off(asked_in_turn(scores, domain, text, (epsilon,), **options)[0]) for epsilon in (0.1, 0.5, 3.0)]
+    assert alone[2] < 0.5 * alone[0]  # it pays to ask for more
+    np.testing.assert_array_less(in_turn, np.multiply(alone, 1.3))
