@@ -49,7 +49,8 @@ from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
-from dpnotebook.sql.rewrite.kept import kept_for
+from dpnotebook.sql.rewrite.kept import kept_before, kept_for
+from dpnotebook.sql.rewrite.profiles import KeepHow
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -67,7 +68,7 @@ ONE_NORM = "one_norm"  # in plans that promise an error: what is found may not b
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Run = Callable[[str], dict[str, NDArray[Any]]]
-Keep = Callable[[str, Sequence[str]], AbstractContextManager[str | None]]
+Keep = Callable[..., AbstractContextManager[str | None]]
 Earlier = Callable[[int], Record]
 
 
@@ -215,9 +216,8 @@ def measure_statement(
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
-        several = keep is not None and (several or bool(select.rows_if_hidden))
-        kept_rows = kept_for(select, _keeping(select, keep)) if several and keep is not None else nullcontext(select)
-        with kept_rows as read:
+        kept_rows = kept_for if several or select.rows_if_hidden else kept_before
+        with nullcontext(select) if keep is None else kept_rows(select, _keeping(select, keep)) as read:
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
             answer, measured, about = _measured(
                 read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep
@@ -235,9 +235,9 @@ def measure_statement(
     return numbers, {"selects": told} | digests
 
 
-def _keeping(select: PrivateSelect, keep: Keep) -> Callable[[str], AbstractContextManager[str | None]]:
+def _keeping(select: PrivateSelect, keep: Keep) -> KeepHow:
     """Return what keeps rows of the tables of a private aggregation."""
-    return lambda query: keep(query, (*select.tables, *select.public))
+    return lambda query, how="meanwhile", /: keep(query, (*select.tables, *select.public), how)
 
 
 def _kept_once(

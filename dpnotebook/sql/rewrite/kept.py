@@ -14,12 +14,12 @@ from dataclasses import replace
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, key_names, values_of
 from dpnotebook.sql.rewrite.partials import Columns
-from dpnotebook.sql.rewrite.profiles import Keep
+from dpnotebook.sql.rewrite.profiles import SPARE, SPARED, KeepHow
 from dpnotebook.sql.select import PrivateSelect
 
 
 @contextmanager
-def kept_for(select: PrivateSelect, keep: Keep) -> Iterator[PrivateSelect]:
+def kept_for(select: PrivateSelect, keep: KeepHow) -> Iterator[PrivateSelect]:
     """Keep what all queries of a private aggregation read, and yield it as it reads that.
 
     Parameters
@@ -37,10 +37,35 @@ def kept_for(select: PrivateSelect, keep: Keep) -> Iterator[PrivateSelect]:
         if plain:
             yield from_rows
             return
-        codes = (stack.enter_context(keep(codes_sql(from_rows))) or "") if gains else ""
+        codes = (stack.enter_context(keep(codes_sql(from_rows), SPARE)) or "") if gains else ""
         query, columns = grouped_sql(from_rows, codes) if grouped else (rows_sql(from_rows, codes), ())
-        name = stack.enter_context(keep(query)) if grouped or codes else None
+        name = stack.enter_context(keep(query, SPARE)) if grouped or codes else None
         yield from_rows if name is None else replace(from_rows, kept=name, grouped=columns, coded=codes)
+
+
+@contextmanager
+def kept_before(select: PrivateSelect, keep: KeepHow) -> Iterator[PrivateSelect]:
+    """Yield a private aggregation that one query reads, as it reads what was kept for the same rows before.
+
+    Where nothing was, groups have numbers all the same: finding them takes less than grouping by texts.
+
+    Parameters
+    ----------
+    select, keep
+        As for `kept_for`.
+    """
+    grouped, gains = _is_grouped(select), _gains_by_codes(select)
+    if not (grouped or gains) or _reads_rows_again(select, gains):
+        yield select
+        return
+    with ExitStack() as stack:
+        codes = (stack.enter_context(keep(codes_sql(select), SPARE)) or "") if gains else ""
+        query, columns = grouped_sql(select, codes) if grouped else (rows_sql(select, codes), ())
+        name = stack.enter_context(keep(query, SPARED)) if grouped or codes else None
+        if name is not None:
+            yield replace(select, kept=name, grouped=columns, coded=codes)
+        else:
+            yield replace(select, kept=f"({rows_sql(select, codes)})", coded=codes) if codes else select
 
 
 def grouped_sql(select: PrivateSelect, codes: str) -> tuple[str, tuple[str, ...]]:
