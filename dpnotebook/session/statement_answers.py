@@ -48,9 +48,9 @@ from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, placed_sql, sample_sql, totals, totals_beside
 from dpnotebook.sql.rewrite.kept import kept_before, kept_for
-from dpnotebook.sql.rewrite.profiles import KeepHow
+from dpnotebook.sql.rewrite.profiles import SPARE, KeepHow
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -237,7 +237,7 @@ def measure_statement(
 
 def _keeping(select: PrivateSelect, keep: Keep) -> KeepHow:
     """Return what keeps rows of the tables of a private aggregation."""
-    return lambda query, how="meanwhile", /: keep(query, (*select.tables, *select.public), how)
+    return lambda query, how="meanwhile": keep(query, (*select.tables, *select.public), how)
 
 
 def _kept_once(
@@ -365,8 +365,11 @@ def _drawn_once(
     if keep is None or select.contribution.kind != "rows" or select.single or queries < 2:
         yield select
         return
-    query, inputs = sample_sql(select, drawn, secret)
-    with keep(query, (*select.tables, *select.public)) as name:
+    tables = (*select.tables, *select.public)
+    with ExitStack() as stack:
+        placed = stack.enter_context(keep(placed_sql(select, drawn), tables, SPARE))
+        query, inputs = sample_sql(select, drawn, secret, placed or "")
+        name = stack.enter_context(keep(query, tables)) if placed else None
         yield replace(select, sampled=name, inputs_sampled=inputs) if name else select
 
 

@@ -39,7 +39,7 @@ Counts = NDArray[np.int64]
 class KeepHow(Protocol):
     """What keeps the rows of a query, and gives what to select them from; None where nothing is kept."""
 
-    def __call__(self, query: str, how: How = "meanwhile", /) -> AbstractContextManager[str | None]:
+    def __call__(self, query: str, how: How = "meanwhile") -> AbstractContextManager[str | None]:
         """Keep them while others read them, for whoever asks the same again, or only if they were kept before."""
 
 
