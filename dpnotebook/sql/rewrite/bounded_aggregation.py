@@ -37,7 +37,16 @@ from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import PrivateSelect
 
-__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "placed_sql", "sample_sql", "totals", "totals_beside", "totals_sql"]
+__all__ = [
+    "all_magnitudes",
+    "bins_sql",
+    "magnitudes",
+    "placed_sql",
+    "sample_sql",
+    "totals",
+    "totals_beside",
+    "totals_sql",
+]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
