@@ -163,7 +163,8 @@ def test_rows_that_have_their_places_are_drawn_as_those_that_have_not(most, keys
     """By numbers, in DuckDB, as by texts everywhere: the sample of a release is the same when it is drawn again."""
     random, size = np.random.default_rng(most), 6_000
     frame = pd.DataFrame({
-        "u": random.choice([*(f"unit {i}" for i in range(90)), "", "|"], size), "k0": random.choice(["a", "b", None], size),
+        "u": random.choice([*(f"unit {i}" for i in range(90)), "", "|"], size),
+        "k0": random.choice(["a", "b", None], size),
         "x0": random.choice([np.nan, *random.normal(0, 1, 500)], size),
     })  # fmt: skip
     chosen = replace(select(kind="rows", most=most, keys=keys), kept="frame")
