@@ -351,7 +351,7 @@ def _measured(
 def _drawn_once(
     select: PrivateSelect, components: Sequence[Component], secret: str, keep: Keep | None
 ) -> Iterator[PrivateSelect]:
-    """Draw the rows of units once where several queries would: bins of a column are a query of their own.
+    """Draw the rows of units once, whichever queries read them, by places that the next statement finds again.
 
     Parameters
     ----------
@@ -361,8 +361,7 @@ def _drawn_once(
         Keeps rows that several queries read.
     """
     drawn = [c for c in components if c.contribution is None]
-    queries = sum(c.binned for c in drawn) + (not all(c.binned for c in drawn))
-    if keep is None or select.contribution.kind != "rows" or select.single or queries < 2:
+    if keep is None or select.contribution.kind != "rows" or select.single or not drawn:
         yield select
         return
     tables = (*select.tables, *select.public)

@@ -130,8 +130,8 @@ def test_histograms_of_one_column_are_asked_once(monkeypatch):
         session.protect(rows(), "visits", unit="who", max_rows=12)
         text = "SELECT g, AVG(x) AS a, STDDEV(x) AS b, MEDIAN(x) AS c FROM visits GROUP BY g"
         release = session.sql(text, epsilon=5).run()
-    # Groups, rows with their numbers, what units have in them, values with their parts of a unit.
-    assert len({*kept}) == len(kept) == 4
+    # Groups, rows with their numbers, what units have in them, places, the sample, values with their parts of a unit.
+    assert len({*kept}) == len(kept) == 6
     assert len({*asked_for}) == len(asked_for)
     assert release.frame[["a", "b", "c"]].notna().all(axis=None)
 
