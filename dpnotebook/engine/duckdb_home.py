@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEPT = "__kept_rows"
+MOST_SPARE, SPARE_TABLES = 4_000_000, 12  # rows that stay for who asks for the same again: some 100 MB
 
 
 class DuckDBHome:
@@ -46,7 +47,9 @@ class DuckDBHome:
         self._shown: dict[str, tuple[Held, int, bool]] = {}  # by folded name: what the view shows, and how
         self._frames: dict[Held, tuple[Registered, list[tuple[str, str, str]]]] = {}  # copies, which stay as they are
         self._parts: dict[Held, tuple[Held, ...]] = {}
-        self._kept: list[str] = []
+        self._kept: dict[str, str] = {}  # queries by the names of their rows
+        self._spare: dict[str, tuple[str, int]] = {}  # by query: the name of its rows, and how many these are
+        self._named = 0  # names are not used twice: queries that read what was kept name it
         sources = [source for table in tables for source in table.source.parts or (table.source,)]
         self._files = _databases(sources)
         files = [path for source in sources for path in source.files]
@@ -84,19 +87,41 @@ class DuckDBHome:
 
     def keep(self, query: str) -> str | None:
         """Keep the rows of a query in a temporary table; None where there is no room, or a table has its name."""
-        name = KEPT if KEPT not in self._kept else f"{KEPT}_{len(self._kept)}"  # a query may read what was kept before
+        if (kept := self.spared(query)) is not None:
+            return kept
+        name = f"{KEPT}_{self._named}" if self._named else KEPT
         try:
             self._executor.keep(name, query)
         except EngineError:
             return None
-        self._kept.append(name)
+        self._named += 1
+        self._kept[name] = query
         return name
 
     def drop(self, kept: str) -> None:
         """Drop a temporary table; a connection that is closed has none."""
-        self._kept.remove(kept)
+        self._kept.pop(kept, None)
         with contextlib.suppress(EngineError):
             self._executor.columns(f"DROP TABLE IF EXISTS {kept}")
+
+    def spare(self, kept: str) -> None:
+        """Hold a temporary table for the same query, in the place of those that were not asked for longest."""
+        try:
+            rows = int(self._executor.columns(f"SELECT count(*) AS n FROM {kept}")["n"][0])
+        except EngineError:  # the answer is there already
+            self.drop(kept)
+            return
+        self._spare[self._kept.pop(kept)] = kept, rows
+        while len(self._spare) > SPARE_TABLES or sum(size for _, size in self._spare.values()) > MOST_SPARE:
+            self.drop(self._spare.pop(next(iter(self._spare)))[0])
+
+    def spared(self, query: str) -> str | None:
+        """Return the temporary table of the rows of a query, if it was spared."""
+        if query not in self._spare:
+            return None
+        kept, _ = self._spare.pop(query)
+        self._kept[kept] = query
+        return kept
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried to where this connection cannot be reached."""
@@ -239,6 +264,8 @@ class DuckDBHome:
             folded = table.name.casefold()
             if self._shown.get(folded) == (table, len(held), exact):
                 return
+            for query in list(self._spare):  # of what was shown before, or with a name that this table has
+                self.drop(self._spare.pop(query)[0])
             counts = Counter(name.casefold() for name, _, _ in held)
             shown = []
             for name, column, kind in held:

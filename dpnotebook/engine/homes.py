@@ -76,6 +76,12 @@ class Home(Protocol):
     def drop(self, kept: str) -> None:
         """Let go of rows that were kept."""
 
+    def spare(self, kept: str) -> None:
+        """Hold rows that were kept for who asks for the same again, where there is room; let go of them otherwise."""
+
+    def spared(self, query: str) -> str | None:
+        """Return what to select the rows of a query from, if they were spared; None where they have to be found."""
+
     def kinds(self, table: Held) -> dict[str, Kind]:
         """Return what each column holds, in order; elements of lists, and what is rounded, are noted in the table."""
 

@@ -60,6 +60,13 @@ class ServerHome(ABC):
     def drop(self, kept: str) -> None:  # noqa: B027 - nothing was kept
         """Do nothing: nothing is kept."""
 
+    def spare(self, kept: str) -> None:  # noqa: B027 - nothing was kept
+        """Do nothing: nothing is kept."""
+
+    def spared(self, query: str) -> str | None:
+        """Return None: nothing is kept."""
+        return None
+
     def kinds(self, table: Held) -> dict[str, Kind]:
         """Return what each column holds, in order."""
         self._show(table)

@@ -6,7 +6,7 @@ import atexit
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
@@ -21,6 +21,8 @@ from dpnotebook.ledger.forks import in_child, lock
 if TYPE_CHECKING:
     import pandas as pd
 
+
+Keeping = Literal["meanwhile", "spare", "spared"]
 
 _open: weakref.WeakSet[Workspace] = weakref.WeakSet()
 
@@ -156,13 +158,16 @@ class Workspace:
             return found
 
     @contextmanager
-    def keeping(self, query: str, tables: Sequence[str]) -> Iterator[str | None]:
+    def keeping(self, query: str, tables: Sequence[str], how: Keeping = "meanwhile") -> Iterator[str | None]:
         """Keep the rows of a query while several others read them; nothing else is done meanwhile.
 
         Parameters
         ----------
         query, tables
             As for `run`.
+        how
+            "meanwhile": they are let go of then. "spare": they stay in the sealed connection, where there is room, and
+            are read again by who keeps the rows of the same query. "spared": only what was spared before is kept.
 
         Yields
         ------
@@ -170,14 +175,16 @@ class Workspace:
         """
         with self._lock:
             home = self._ready(tables, [query])
-            kept = home.keep(query)
-            for name in tables:
-                self._tables[name].source.check_still()
+            kept = home.spared(query) if how == "spared" else home.keep(query)
+            let_go = home.drop
             try:
+                for name in tables:
+                    self._tables[name].source.check_still()
                 yield kept
+                let_go = home.drop if how == "meanwhile" else home.spare
             finally:
                 if kept is not None:
-                    home.drop(kept)
+                    let_go(kept)
 
     def frame(self, name: str) -> pd.DataFrame:
         """Return a public table, whole.

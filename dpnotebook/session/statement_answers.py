@@ -48,8 +48,9 @@ from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import keyed_relation, relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, sample_sql, totals, totals_beside
-from dpnotebook.sql.rewrite.kept import kept_for
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, placed_sql, sample_sql, totals, totals_beside
+from dpnotebook.sql.rewrite.kept import kept_before, kept_for
+from dpnotebook.sql.rewrite.profiles import SPARE, KeepHow
 from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -67,7 +68,7 @@ ONE_NORM = "one_norm"  # in plans that promise an error: what is found may not b
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Run = Callable[[str], dict[str, NDArray[Any]]]
-Keep = Callable[[str, Sequence[str]], AbstractContextManager[str | None]]
+Keep = Callable[..., AbstractContextManager[str | None]]
 Earlier = Callable[[int], Record]
 
 
@@ -216,9 +217,8 @@ def measure_statement(
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
-        several = keep is not None and (several or bool(select.rows_if_hidden))
-        kept_rows = kept_for(select, _keeping(select, keep)) if several and keep is not None else nullcontext(select)
-        with kept_rows as read:
+        kept_rows = kept_for if several or select.rows_if_hidden else kept_before
+        with nullcontext(select) if keep is None else kept_rows(select, _keeping(select, keep)) as read:
             how = _How(hide, draw is None, ONE_NORM not in charge.plan)
             answer, measured, about = _measured(
                 read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep
@@ -236,9 +236,9 @@ def measure_statement(
     return numbers, {"selects": told} | digests
 
 
-def _keeping(select: PrivateSelect, keep: Keep) -> Callable[[str], AbstractContextManager[str | None]]:
+def _keeping(select: PrivateSelect, keep: Keep) -> KeepHow:
     """Return what keeps rows of the tables of a private aggregation."""
-    return lambda query: keep(query, (*select.tables, *select.public))
+    return lambda query, how="meanwhile": keep(query, (*select.tables, *select.public), how)
 
 
 def _kept_once(
@@ -352,7 +352,7 @@ def _measured(
 def _drawn_once(
     select: PrivateSelect, components: Sequence[Component], secret: str, keep: Keep | None
 ) -> Iterator[PrivateSelect]:
-    """Draw the rows of units once where several queries would: bins of a column are a query of their own.
+    """Draw the rows of units once, whichever queries read them, by places that the next statement finds again.
 
     Parameters
     ----------
@@ -362,12 +362,14 @@ def _drawn_once(
         Keeps rows that several queries read.
     """
     drawn = [c for c in components if c.contribution is None]
-    queries = sum(c.binned for c in drawn) + (not all(c.binned for c in drawn))
-    if keep is None or select.contribution.kind != "rows" or select.single or queries < 2:
+    if keep is None or select.contribution.kind != "rows" or select.single or not drawn:
         yield select
         return
-    query, inputs = sample_sql(select, drawn, secret)
-    with keep(query, (*select.tables, *select.public)) as name:
+    tables = (*select.tables, *select.public)
+    with ExitStack() as stack:
+        placed = stack.enter_context(keep(placed_sql(select, drawn), tables, SPARE))
+        query, inputs = sample_sql(select, drawn, secret, placed or "")
+        name = stack.enter_context(keep(query, tables)) if placed else None
         yield replace(select, sampled=name, inputs_sampled=inputs) if name else select
 
 

@@ -660,7 +660,8 @@ def measured_profile(
         alone = () if bounds is None or function.weighted else histogram.moved_alone(bounds, squares=function.squares)
         found[i] = replace(found[i], values=values[i], cut=cut, alone=alone)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
-    exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
+    read = select.vectors or select
+    exact = histograms.norms(read, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))
     nothing = np.zeros(norm_edges().size - 1, dtype=np.int64)
     for i, norms in found.items():

@@ -257,6 +257,9 @@ class PrivateSelect:
         that they have; empty where each of them draws for itself.
     shared
         Where the values of one column are kept, with what part of its unit each of them is; empty where they are not.
+    vectors
+        The same as it reads what units have in groups, which is kept for those of its aggregates that are bounded
+        apart, by a norm; None where that is not kept.
     inside
         Whether it stands inside a query over its release: earlier versions measured all of those by themselves.
     drawn
@@ -301,6 +304,7 @@ class PrivateSelect:
     sampled: str = field(default="", compare=False, repr=False)
     inputs_sampled: tuple[str, ...] = field(default=(), compare=False, repr=False)
     shared: str = field(default="", compare=False, repr=False)
+    vectors: PrivateSelect | None = field(default=None, compare=False, repr=False)
 
     @property
     def source(self) -> str:
@@ -332,6 +336,15 @@ class PrivateSelect:
         """Return how what a unit adds to one of its aggregates is bounded."""
         apart = self.apart
         return self.contribution if apart is None or index not in apart.aggregates else apart.contribution
+
+    def bounded(self, contribution: Contribution | None) -> PrivateSelect:
+        """Return it as it is added up for what is bounded so; None for what does not say so."""
+        if contribution is None:
+            return self
+        of_groups = self.vectors
+        if of_groups is not None and of_groups.contribution == contribution:
+            return of_groups
+        return replace(self, contribution=contribution)
 
     def clips(self, index: int) -> bool:
         """Return whether the vectors of an aggregate are clipped to a norm."""

@@ -25,6 +25,7 @@ NOT_KEPT = {
     "sampled",
     "inputs_sampled",
     "shared",
+    "vectors",
     "kept_rows",
     "coded",
 }

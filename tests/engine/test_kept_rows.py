@@ -1,4 +1,7 @@
-"""Rows that several queries of one statement read are kept meanwhile: the same answers, and nothing is left behind."""
+"""Rows that several queries of one statement read are kept meanwhile, and some for the next: the same answers.
+
+What is left behind is no sample, nobody can name it, it has an end, and it goes with the session.
+"""
 
 import contextlib
 
@@ -30,10 +33,25 @@ def asked(name="visits", text=TEXT, delta=1e-5, **options):
         session.protect(rows(), name, unit="who", max_rows=12, **options)
         frame = session.sql(text.replace("visits", name), epsilon=5).run().frame
         select = session.ledger.get(1).plan["statement"]["selects"][0]
-        assert not {"kept", "grouped", "kept_rows", "coded", "sampled", "inputs_sampled", "shared"} & set(select)
-        with pytest.raises(EngineError):
-            session._statements.relations.workspace.run(f"SELECT count(*) AS n FROM {KEPT}", [name])
+        here = {"kept", "grouped", "kept_rows", "coded", "sampled", "inputs_sampled", "shared", "vectors"}
+        assert not here & set(select)
+        left = home_of(session)
+        assert not left._kept
+        assert not any("md5" in query for query in left._spare)  # no sample is left
+        assert tables_of(left) == {kept for kept, _ in left._spare.values()}
     return frame
+
+
+def home_of(session):
+    """Return the sealed connection of a session."""
+    (home,) = session._statements.relations.workspace._lent.values()
+    return home
+
+
+def tables_of(home):
+    """Return the names of all temporary tables of a connection."""
+    found = home._executor.columns("SELECT table_name FROM duckdb_tables() WHERE temporary")
+    return set(found["table_name"])
 
 
 @pytest.fixture
@@ -112,7 +130,8 @@ def test_histograms_of_one_column_are_asked_once(monkeypatch):
         session.protect(rows(), "visits", unit="who", max_rows=12)
         text = "SELECT g, AVG(x) AS a, STDDEV(x) AS b, MEDIAN(x) AS c FROM visits GROUP BY g"
         release = session.sql(text, epsilon=5).run()
-    assert len({*kept}) == len(kept) == 3  # groups, rows with their numbers, values with their parts of a unit
+    # Groups, rows with their numbers, what units have in them, places, the sample, values with their parts of a unit.
+    assert len({*kept}) == len(kept) == 6
     assert len({*asked_for}) == len(asked_for)
     assert release.frame[["a", "b", "c"]].notna().all(axis=None)
 
@@ -161,5 +180,57 @@ def test_nothing_is_kept_where_measuring_fails(monkeypatch):
             with pytest.raises(EngineError, match="charged"):
                 session.sql(TEXT, epsilon=5).run()
         assert dropped == [f"{KEPT}_1", KEPT]
+        assert not home_of(session)._spare
         assert len(session.sql(TEXT, epsilon=5).run().frame) == 3
         assert len(session.ledger.history()) == 1
+
+
+AGAIN = ["COUNT(*)", "SUM(x)", "AVG(x)", "VAR_POP(x)", "MEDIAN(x)", "MEDIAN(x) AS b, AVG(x)"]
+
+
+@pytest.mark.parametrize("asked_for", AGAIN)
+def test_the_next_statement_reads_what_is_kept_and_finds_the_same(asked_for, monkeypatch, same_sample):
+    """A second statement of the same rows names no table, and answers what one that finds all anew answers."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    text = f"SELECT g, {asked_for} AS a FROM visits GROUP BY g ORDER BY g"
+    frames, queries, run = [], [], DuckDBHome.run
+    monkeypatch.setattr(DuckDBHome, "run", lambda self, query: queries.append(query) or run(self, query))
+    for spares in (True, False):
+        if not spares:
+            monkeypatch.setattr(DuckDBHome, "keep", lambda self, query: None)
+            monkeypatch.setattr(DuckDBHome, "spared", lambda self, query: None)
+        with contextlib.closing(exact_session(dpn.Budget(9.0, 1e-5), ":memory:", confirm="never")) as session:
+            session.protect(rows(), "visits", unit="who", max_rows=12)
+            session.sql(text, epsilon=2).run()
+            queries.clear()
+            frames.append(session.sql(text, epsilon=2, fresh=True).run().frame)
+            assert spares != any('"visits"' in query for query in queries)
+    pd.testing.assert_frame_equal(*frames, check_exact=True)
+
+
+def test_what_is_spared_has_an_end_and_goes_where_tables_change(monkeypatch):
+    text = "SELECT g, {} AS a FROM visits GROUP BY g"
+    with contextlib.closing(dpn.Session(dpn.Budget(90.0, 1e-5), ":memory:", confirm="never")) as session:
+        session.protect(rows(), "visits", unit="who", max_rows=12)
+        session.sql(text.format("SUM(x)"), epsilon=2).run()
+        home = home_of(session)
+        assert home._spare
+        monkeypatch.setattr("dpnotebook.engine.duckdb_home.MOST_SPARE", 5_000)
+        for asked_for in ("AVG(x)", "SUM(y)", "COUNT(*)", "MEDIAN(y)"):
+            session.sql(text.format(asked_for), epsilon=2).run()
+            assert sum(size for _, size in home._spare.values()) <= 5_000
+            assert tables_of(home) == {kept for kept, _ in home._spare.values()}
+        monkeypatch.setattr("dpnotebook.engine.duckdb_home.MOST_SPARE", 0)
+        session.sql(text.format("AVG(y)"), epsilon=2).run()
+        assert not tables_of(home)
+        monkeypatch.undo()
+        session.sql(text.format("STDDEV(x)"), epsilon=2).run()
+        (name, _), *_ = home._spare.values()
+        with pytest.raises(dpn.DPError):
+            session.sql(f"SELECT COUNT(*) AS n FROM {name}", epsilon=1)
+        # Another table of that name, with other rows: it is asked, and the first is read anew.
+        other = rows().head(1_000)
+        session.protect(other, name, unit="who", max_rows=12)
+        assert session.sql(f"SELECT COUNT(*) AS n FROM {name}", epsilon=8).run().frame["n"][0] < 2_000
+        frame = session.sql(text.format("COUNT(x)"), epsilon=8).run().frame
+        assert frame["a"].sum() > 3_000

@@ -1,14 +1,18 @@
 """Samples of units' rows and groups are uniform, and nobody else's change when a unit leaves."""
 
 import itertools
+from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from added_up import component, connect, select
 from scipy.stats import chi2
 
-from dpnotebook.sql.rewrite.bounded_aggregation import totals
+from dpnotebook.sql.rewrite.bounded_aggregation import placed_sql, sample_sql, take, totals
+from dpnotebook.sql.rewrite.contribution_bounding import Parts
+from dpnotebook.sql.rewrite.contribution_sampling import draw_rows
 from dpnotebook.sql.select import Key
 
 SECRETS = [f"{number:032x}" for number in range(8)]
@@ -151,3 +155,30 @@ def test_groups_with_alike_texts_are_told_apart(kinds):
     found = [group for secret in range(secrets) for group in drawn(run, chosen, f"{secret:032x}")]
     assert len(found) == 3 * secrets
     assert_chances(found, dict.fromkeys(every, 1))
+
+
+@pytest.mark.parametrize("most", [1, 2, 31, 33, 70])
+@pytest.mark.parametrize("keys", [(), (Key("group"),)])
+def test_rows_that_have_their_places_are_drawn_as_those_that_have_not(most, keys):
+    """By numbers, in DuckDB, as by texts everywhere: the sample of a release is the same when it is drawn again."""
+    random, size = np.random.default_rng(most), 6_000
+    frame = pd.DataFrame({
+        "u": random.choice([*(f"unit {i}" for i in range(90)), "", "|"], size),
+        "k0": random.choice(["a", "b", None], size),
+        "x0": random.choice([np.nan, *random.normal(0, 1, 500)], size),
+    })  # fmt: skip
+    chosen = replace(select(kind="rows", most=most, keys=keys), kept="frame")
+    components = [component("sum", 0, -4, 4, 1)]
+    with duckdb.connect() as connection:
+        connection.register("frame", frame)
+        connection.execute(f"CREATE TABLE places AS {placed_sql(chosen, components)}")
+        for secret in SECRETS[:3]:
+            parts = Parts(chosen, secret)
+            draw_rows(parts, take(parts, components), most)
+            drawn_by_texts = connection.execute(f"SELECT * FROM ({parts.as_it_is()}) ORDER BY ALL").fetchall()
+            drawn_by_numbers, inputs = sample_sql(chosen, components, secret, "places")
+            assert inputs == ("y0",)
+            found = connection.execute(f"SELECT * FROM ({drawn_by_numbers}) ORDER BY ALL").fetchall()
+            assert found == drawn_by_texts
+            assert len({row[0] for row in found}) == 92
+            assert len(found) == sum(min(most, n) for n in frame["u"].value_counts())

@@ -24,14 +24,29 @@ from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, listed_sql
-from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_within_groups
+from dpnotebook.sql.rewrite.contribution_sampling import (
+    draw_groups,
+    draw_placed,
+    draw_rows,
+    draw_within_groups,
+    place_rows,
+)
 from dpnotebook.sql.rewrite.different_values import matched, matching_sql
 from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import PrivateSelect
 
-__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "sample_sql", "totals", "totals_beside", "totals_sql"]
+__all__ = [
+    "all_magnitudes",
+    "bins_sql",
+    "magnitudes",
+    "placed_sql",
+    "sample_sql",
+    "totals",
+    "totals_beside",
+    "totals_sql",
+]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -78,7 +93,7 @@ def totals(
     places = list(accumulate((component.width for component in components), initial=0))
     for contribution in dict.fromkeys(component.contribution for component in components):
         alike = [(at, one) for at, one in zip(places, components, strict=False) if one.contribution == contribution]
-        bounded = select if contribution is None else replace(select, contribution=contribution)
+        bounded = select.bounded(contribution)
         together = [one for _, one in alike]
         for place, component in alike:
             if component.binned:
@@ -160,17 +175,34 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
     return parts.finished([f"{whole_sum(name)} AS {name}" for name in names])
 
 
-def sample_sql(select: PrivateSelect, components: Sequence[Component], key: str) -> tuple[str, tuple[str, ...]]:
+def placed_sql(select: PrivateSelect, components: Sequence[Component]) -> str:
+    """Return the query of all rows and the places by which those of units with too many are drawn, whatever the key.
+
+    Parameters
+    ----------
+    select, components
+        As for `totals`.
+    """
+    parts = Parts(select, "")
+    place_rows(parts, take(parts, components), select.contribution.most)
+    return parts.as_it_is()
+
+
+def sample_sql(
+    select: PrivateSelect, components: Sequence[Component], key: str, placed: str
+) -> tuple[str, tuple[str, ...]]:
     """Return the query of the rows that are drawn of each unit, and the columns of their inputs.
 
     Parameters
     ----------
     select, components, key
         As for `totals`; each of its queries would draw the same rows.
+    placed
+        Where the rows of `placed_sql` are kept in DuckDB.
     """
     parts = Parts(select, key)
     inputs = take(parts, components)
-    draw_rows(parts, inputs, select.contribution.most)
+    draw_placed(parts, placed, inputs, select.contribution.most)
     return parts.as_it_is(), tuple(inputs)
 
 

@@ -7,19 +7,20 @@ grouped anew. Groups are numbered, where several columns or texts tell them apar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, key_names, values_of
 from dpnotebook.sql.rewrite.partials import Columns
-from dpnotebook.sql.rewrite.profiles import Keep
+from dpnotebook.sql.rewrite.profiles import SPARE, SPARED, Keep, KeepHow
 from dpnotebook.sql.select import PrivateSelect
 
 
 @contextmanager
-def kept_for(select: PrivateSelect, keep: Keep) -> Iterator[PrivateSelect]:
+def kept_for(select: PrivateSelect, keep: KeepHow) -> Iterator[PrivateSelect]:
     """Keep what all queries of a private aggregation read, and yield it as it reads that.
 
     Parameters
@@ -32,18 +33,63 @@ def kept_for(select: PrivateSelect, keep: Keep) -> Iterator[PrivateSelect]:
     grouped, gains = _is_grouped(select), _gains_by_codes(select)
     with ExitStack() as stack:
         plain = not grouped and not gains
-        rows = (stack.enter_context(keep(select.rows)) or "") if plain or _reads_rows_again(select, gains) else ""
+        again = _reads_rows_again(select, gains)
+        rows = (stack.enter_context(keep(select.rows, SPARE)) or "") if plain or again else ""
         from_rows = replace(select, kept=rows, kept_rows=rows)
         if plain:
-            yield from_rows
+            yield _with_vectors(from_rows, partial(keep, how=SPARE), stack)
             return
-        codes = (stack.enter_context(keep(codes_sql(from_rows))) or "") if gains else ""
+        codes = (stack.enter_context(keep(codes_sql(from_rows), SPARE)) or "") if gains else ""
         query, columns = grouped_sql(from_rows, codes) if grouped else (rows_sql(from_rows, codes), ())
-        name = stack.enter_context(keep(query)) if grouped or codes else None
-        yield from_rows if name is None else replace(from_rows, kept=name, grouped=columns, coded=codes)
+        name = stack.enter_context(keep(query, SPARE)) if grouped or codes else None
+        read = from_rows if name is None else replace(from_rows, kept=name, grouped=columns, coded=codes)
+        yield _with_vectors(read, partial(keep, how=SPARE), stack)
 
 
-def grouped_sql(select: PrivateSelect, codes: str) -> tuple[str, tuple[str, ...]]:
+@contextmanager
+def kept_before(select: PrivateSelect, keep: KeepHow) -> Iterator[PrivateSelect]:
+    """Yield a private aggregation that one query reads, as it reads what was kept for the same rows before.
+
+    Where nothing was, groups have numbers all the same: finding them takes less than grouping by texts.
+
+    Parameters
+    ----------
+    select, keep
+        As for `kept_for`.
+    """
+    grouped, gains = _is_grouped(select), _gains_by_codes(select)
+    with ExitStack() as stack:
+        again = _reads_rows_again(select, gains)
+        plain = not grouped and not gains
+        rows = (stack.enter_context(keep(select.rows, SPARED)) or "") if plain or again else ""
+        from_rows = replace(select, kept=rows, kept_rows=rows)
+        if plain or (again and not rows):
+            yield _with_vectors(from_rows, partial(keep, how=SPARED), stack) if rows else select
+            return
+        codes = (stack.enter_context(keep(codes_sql(from_rows), SPARE)) or "") if gains else ""
+        query, columns = grouped_sql(from_rows, codes) if grouped else (rows_sql(from_rows, codes), ())
+        name = stack.enter_context(keep(query, SPARED)) if grouped or codes else None
+        if name is not None:
+            read = replace(from_rows, kept=name, grouped=columns, coded=codes)
+            yield _with_vectors(read, partial(keep, how=SPARED), stack)
+        else:
+            yield replace(from_rows, kept=f"({rows_sql(from_rows, codes)})", coded=codes) if codes else from_rows
+
+
+def _with_vectors(select: PrivateSelect, keep: Keep, stack: ExitStack) -> PrivateSelect:
+    """Return a private aggregation that reads what units have in groups, for those that are bounded apart by a norm."""
+    apart = select.apart
+    if apart is None or apart.contribution.kind != "l2" or not select.kept or not _can_group(select, apart.aggregates):
+        return select
+    query, columns = grouped_sql(select, "", apart.aggregates)
+    if (name := stack.enter_context(keep(query))) is None:
+        return select
+    return replace(select, vectors=replace(select, contribution=apart.contribution, kept=name, grouped=columns))
+
+
+def grouped_sql(
+    select: PrivateSelect, codes: str, aggregates: Collection[int] | None = None
+) -> tuple[str, tuple[str, ...]]:
     """Return a query of all that is needed of each unit and group, and what it has: columns `s0`, ....
 
     Parameters
@@ -51,9 +97,12 @@ def grouped_sql(select: PrivateSelect, codes: str) -> tuple[str, tuple[str, ...]
     select
         The private aggregation.
     codes
-        Where groups have numbers, which stand for their keys then; empty where they have none.
+        Where groups have numbers, which stand for their keys then; empty where they have none, or rows have them.
+    aggregates
+        Numbers of those that it is needed for; None for all of them.
     """
-    inputs = {(a.input, function_of(a.kind).of != "numbers") for a in select.aggregates if a.input is not None}
+    asked = [one for i, one in enumerate(select.aggregates) if aggregates is None or i in aggregates]
+    inputs = {(a.input, function_of(a.kind).of != "numbers") for a in asked if a.input is not None}
     numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
     parts, rows = Parts(select, ""), Columns(select.single)
     columns = parts.take(numbers, present)
@@ -90,8 +139,13 @@ def codes_sql(select: PrivateSelect) -> str:
 
 def _is_grouped(select: PrivateSelect) -> bool:
     """Return whether all queries begin by adding up rows by unit and group."""
-    paired = any(aggregate.other is not None for aggregate in select.aggregates)
-    return not (select.contribution.kind != "l2" or select.single or select.selection == "public" or paired)
+    return select.contribution.kind == "l2" and _can_group(select, range(len(select.aggregates)))
+
+
+def _can_group(select: PrivateSelect, aggregates: Iterable[int]) -> bool:
+    """Return whether what some aggregates need of a unit and group can be kept in the place of its rows."""
+    paired = any(select.aggregates[i].other is not None for i in aggregates)
+    return not (select.single or select.selection == "public" or paired)
 
 
 def _draws_values(select: PrivateSelect) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,18 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 Keep = Callable[[str], AbstractContextManager[str | None]]
+How = Literal["meanwhile", "spare", "spared"]
+SPARE: How = "spare"
+SPARED: How = "spared"
 Counts = NDArray[np.int64]
+
+
+class KeepHow(Protocol):
+    """What keeps the rows of a query, and gives what to select them from; None where nothing is kept."""
+
+    def __call__(self, query: str, how: How = "meanwhile") -> AbstractContextManager[str | None]:
+        """Keep them while others read them, for whoever asks the same again, or only if they were kept before."""
+
 
 RATIO = 40  # bits of the ratio of two squares
 PARTS = 2.0**20  # of 1, in which what a unit has is added up over groups
