@@ -39,7 +39,7 @@ def asked_in_turn(frame, domain, text, epsilons, **options):
         return [session.sql(text, epsilon=epsilon).run() for epsilon in epsilons]
 
 
-WARDS = "SELECT ward, {call} AS value FROM rows GROUP BY ward"
+WARDS = "SELECT ward, {call} AS m FROM rows GROUP BY ward"
 
 
 @pytest.mark.parametrize(("call", "truth"), [("AVG(cost)", "mean"), ("STDDEV(cost)", "std")])
@@ -53,8 +53,8 @@ def test_bounds_that_much_noise_found_are_found_anew_for_less(visits, call, trut
         )[-1]
         frame = last.frame
         exact = frame["ward"].astype(int).map(wanted)
-        held.append(((frame["value_lower"] <= exact) & (exact <= frame["value_upper"])).mean())
-        off.append(((frame["value"] / exact - 1) ** 2).mean() ** 0.5)
+        held.append(((frame["m_lower"] <= exact) & (exact <= frame["m_upper"])).mean())
+        off.append(((frame["m"] / exact - 1) ** 2).mean() ** 0.5)
     assert np.mean(held) > 0.8
     assert np.median(off) < (0.1 if truth == "mean" else 0.6)
 
@@ -68,7 +68,7 @@ def test_what_bounds_of_magnitudes_take_is_told(visits):
         )
         frame = first.frame.dropna()
         exact = frame["ward"].astype(int).map(wanted)
-        held += ((frame["value_lower"] <= exact) & (exact <= frame["value_upper"])).tolist()
+        held += ((frame["m_lower"] <= exact) & (exact <= frame["m_upper"])).tolist()
     assert len(held) >= 12
     assert np.mean(held) > 0.8
 
@@ -76,12 +76,12 @@ def test_what_bounds_of_magnitudes_take_is_told(visits):
 def test_more_epsilon_is_no_worse_after_less_than_by_itself(scores):
     """Noise filled the bounds: a release stood for any epsilon, and sharpening it kept them."""
     domain = {"school": dpn.Range(0, 39), "form": dpn.Range(0, 39)}
-    text = "SELECT school, form, AVG(score) AS value FROM rows GROUP BY school, form"
+    text = "SELECT school, form, AVG(score) AS m FROM rows GROUP BY school, form"
     options = {"unit": "pupil", "max_rows": 1}
 
     def off(release):
         frame = release.frame
-        return ((frame["value"] - 20 - frame["school"].astype(int)) ** 2).mean() ** 0.5
+        return ((frame["m"] - 20 - frame["school"].astype(int)) ** 2).mean() ** 0.5
 
     in_turn = [off(one) for one in asked_in_turn(scores, domain, text, (0.1, 0.5, 3.0), **options)]
     alone = [off(asked_in_turn(scores, domain, text, (epsilon,), **options)[0]) for epsilon in (0.1, 0.5, 3.0)]
