@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
+ONE_VALUE = 1e-3  # of how large a value is: bins so narrow hold that value alone
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 
@@ -101,6 +102,10 @@ def _side(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], ea
     inside = slice(*found)
     hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :])
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
+    if (beside := _beside_one_value(edges, found)) is not None:  # no law of a tail tells of other values
+        rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
+        told, error = noisy[beside] @ each[beside], scale * np.sqrt((each[beside] ** 2).sum(axis=0))
+        hidden = hidden.mean(axis=0) + np.maximum(told + error * rarely, 0.0)
     ways = []
     for one in (each[inside], farthest[inside]):
         told, error = noisy[inside] @ one, scale * np.sqrt((one**2).sum(axis=0))
@@ -108,6 +113,15 @@ def _side(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], ea
     lost = np.concatenate(ways)
     order = np.argsort(lost[:, -1])
     return np.asarray(lost[order[(2 * np.arange(KEPT) + 1) * order.size // (2 * KEPT)]])
+
+
+def _beside_one_value(edges: Floats, found: tuple[int, int]) -> slice | None:
+    """Return the bins behind the found ones up to twice as far as these, where all that is found is one value."""
+    first, end = (float(edges[place]) for place in found)
+    size = max(abs(first), abs(end))
+    if end - first > ONE_VALUE * size:
+        return None
+    return slice(found[1], max(int(np.searchsorted(edges, end + size)), found[1]))
 
 
 def moved_alone(
