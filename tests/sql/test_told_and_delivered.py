@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from messy_tables import GROUPS, OTHERS, ROWS, TRIED, delivered, messy
 
