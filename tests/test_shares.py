@@ -286,3 +286,32 @@ def test_statements_that_were_measured_by_themselves_stay_free(tmp_path):
         alone = replace(session.sql(text, epsilon=0.5), question=statement, statement=None)
         alone.run()
         assert session.sql(text, epsilon=0.5).plan.free
+
+
+OF_ALL = [
+    "AVG(CASE WHEN fare = 'staff' THEN 1 ELSE 0 END)",
+    "AVG(IF(fare = 'staff', 1, 0))",
+    "AVG(CASE WHEN 'staff' = fare THEN 1.0 ELSE 0.0 END)",
+]
+OF_KNOWN = [
+    "AVG(fare = 'staff')",
+    "AVG((fare = 'staff')::INT)",
+    "AVG(CAST('staff' = fare AS DOUBLE))",
+    "AVG(CASE WHEN fare = 'staff' THEN 1 WHEN fare <> 'staff' THEN 0 END)",
+]
+
+
+@pytest.mark.parametrize("calls", [OF_ALL, OF_KNOWN], ids=["of all rows", "of rows with a fare"])
+def test_every_spelling_is_paid_for_once_where_people_have_many_rows(calls):
+    frame = trips()
+    frame["person"] = np.arange(ROWS) % 500
+    others = OF_KNOWN if calls is OF_ALL else OF_ALL
+    with closing(dpn.Session(dpn.Budget(20.0, 1e-6))) as session:
+        session.protect(frame, "trips", domain=DOMAIN, unit="person")
+        first = session.sql(f"SELECT line, {calls[0]} AS v FROM trips GROUP BY line", epsilon=1.0).run().frame
+        for call in calls[1:]:
+            query = session.sql(f"SELECT line, {call} AS v FROM trips GROUP BY line", epsilon=1.0)
+            assert query.plan.free, call
+            assert query.run().frame["v"].tolist() == first["v"].tolist()
+        for call in [*others, calls[0].replace("'staff'", "'adult'")]:
+            assert not session.sql(f"SELECT line, {call} AS v FROM trips GROUP BY line", epsilon=1.0).plan.free, call

@@ -17,7 +17,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
-from dpnotebook.sql.reuse.spelling import all_of, flattened, is_flat, with_counted_spans
+from dpnotebook.sql.reuse.spelling import all_of, as_number_of_truth, flattened, is_flat, with_counted_spans
 from dpnotebook.sql.select import PrivateSelect
 
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
@@ -115,7 +115,7 @@ def _taken_apart(tree: exp.Select) -> tuple[RowsText, list[exp.Expr]]:
     """Return the rows of a tree, which is taken apart, as they are written, and their conditions in one spelling."""
     named = {item.alias: item.unalias() for item in tree.selects}
     keys = tuple(named[name] for name in _numbered(named, "k"))
-    inputs = [named[name].sql(DIALECT) for name in _numbered(named, "x")]
+    inputs = [as_number_of_truth(named[name]).sql(DIALECT) for name in _numbered(named, "x")]
     first = exp.alias_(named["u"], "u").sql(DIALECT)
     before = [first, *(f"{key.sql(DIALECT)} AS k{i}" for i, key in enumerate(keys))]
     tree.set("expressions", [exp.alias_(named["u"].copy(), "u")])

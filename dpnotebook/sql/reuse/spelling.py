@@ -24,6 +24,7 @@ NEGATED: Comparisons = {
 }  # fmt: skip
 PLAIN = {"expressions", "from_", "from", "joins", "where"}  # parts of a SELECT that can be put into another one
 INNER = {"INNER", "CROSS", ""}
+TRUTH = (exp.Predicate, exp.Connector, exp.Not)
 
 
 def bare(node: exp.Expr) -> exp.Expr:
@@ -90,6 +91,51 @@ def with_counted_spans(key: exp.Expr) -> exp.Expr:
         "default", sqlglot.parse_one(counted_spans(str(times[0].date()), days, len(edges) + 1, column), read=DIALECT)
     )
     return found
+
+
+def as_number_of_truth(value: exp.Expr) -> exp.Expr:
+    """Return a value in one spelling, where it is a condition as a number: 1 and 0, whatever type these have.
+
+    A condition that is NULL has no number where it is cast, and that of ELSE in a CASE.
+
+    Parameters
+    ----------
+    value
+        SQL of a value of a row.
+
+    Returns
+    -------
+    Any other value as it is.
+    """
+    inner = value.this if isinstance(value, exp.Nullif) and isinstance(value.this, exp.Cast) else value
+    if isinstance(inner, exp.Cast) and inner.is_type(*exp.DataType.NUMERIC_TYPES):
+        condition = bare(inner.this)
+        return _number_of(condition) if isinstance(condition, TRUTH) else value
+    if not isinstance(value, exp.Case) or value.this is not None:
+        return value
+    (first, *others), default = value.args["ifs"], value.args.get("default")
+    given = [_whole_number(one) for one in (*(branch.args["true"] for branch in value.args["ifs"]), default)]
+    if not others and given == [1, 0]:
+        ifs = [exp.If(this=_spelled(bare(first.this)), true=exp.Literal.number(1))]
+        return exp.Case(ifs=ifs, default=exp.Literal.number(0))
+    if len(others) == 1 and given == [1, 0, None] and (default is None or isinstance(default, exp.Null)):
+        condition, opposite = _spelled(bare(first.this)), _spelled(bare(others[0].this))
+        if opposite == _spelled(exp.Not(this=condition.copy())):
+            return _number_of(condition)
+    return value
+
+
+def _number_of(condition: exp.Expr) -> exp.Expr:
+    """Return a condition as a number, which is NULL where it is."""
+    return exp.TryCast(this=_spelled(condition).copy(), to=exp.DataType.build("BIGINT"))
+
+
+def _whole_number(node: exp.Expr | None) -> int | None:
+    """Return the whole number that a literal is; None of anything else."""
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    whole = isinstance(node, exp.Literal) and not node.is_string and float(node.this).is_integer()
+    return int(float(node.this)) if whole and node is not None else None
 
 
 def _searched(node: exp.Expr) -> list[exp.Expr]:
