@@ -242,9 +242,23 @@ class _Viewer:
                     return quoted(shown)
         if found is None:
             raise self.reader.text.error(scope.unknown(written), written)
-        raise self.reader.text.error(
-            f"{written.name} is neither grouped by nor aggregated here: add it to GROUP BY, or aggregate it", written
-        )
+        said = f"{written.name} is neither grouped by nor aggregated here: add it to GROUP BY, or aggregate it"
+        if (alias := self._column_called_like(written)) is not None:
+            said = (
+                f"GROUP BY {alias} means the column {alias} of the table, as there is one, and not what the list calls "
+                "so: give that another name, or write its place, GROUP BY 1"
+            )
+        raise self.reader.text.error(said, written)
+
+    def _column_called_like(self, written: exp.Column) -> str | None:
+        """Return the name that the list gives an expression with a column in it, if a column is grouped by with it."""
+        columns = [key.written.written for key in self.found.keys]
+        grouped = {column.name.casefold() for column in columns if isinstance(column, exp.Column)}
+        for item in self.select.expressions:
+            inside = any(column.name == written.name for column in item.find_all(exp.Column))
+            if isinstance(item, exp.Alias) and item.alias.casefold() in grouped and inside:
+                return str(item.alias)
+        return None
 
     def _key(self, written: exp.Expr) -> exp.Expr | None:
         """Return the key that an expression is, None if it is none."""
