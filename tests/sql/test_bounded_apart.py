@@ -287,13 +287,17 @@ def test_notes_of_rows_that_are_drawn_are_not_of_averages():
 
 @pytest.mark.parametrize("asked", [BOTH, BOTH.replace("COUNT(*) AS n, ", "")])
 def test_a_sharper_repeat_pays_what_is_missing(asked):
-    with closing(opened()) as session:
-        session.sql(asked, epsilon=0.5).run()
-        again = session.sql(asked, epsilon=0.8)
-        assert 0 < again.plan.cost.units < again.plan.units
-        release = again.run()
-        assert session.sql(asked, epsilon=0.8).plan.free
-        assert release.frame.notna().all(axis=None)
+    less = 0
+    for _ in range(6):  # in about two of three bounds of the first still suit
+        with closing(opened()) as session:
+            session.sql(asked, epsilon=0.5).run()
+            again = session.sql(asked, epsilon=0.8)
+            assert 0 < again.plan.cost.units <= again.plan.units
+            less += again.plan.cost.units < again.plan.units
+            release = again.run()
+            assert session.sql(asked, epsilon=0.8).plan.free
+            assert release.frame.notna().all(axis=None)
+    assert less > 0
 
 
 def test_what_was_paid_for_in_one_way_stays_free(tmp_path, monkeypatch):

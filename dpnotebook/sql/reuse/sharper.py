@@ -46,6 +46,7 @@ SAMPLES, KEPT, OWN = "samples", "kept", "own"
 # release that was clipped for another one may be as good with less noise, for less than measuring anew costs.
 PRICES = (Fraction(1), Fraction(9, 8), Fraction(5, 4), Fraction(3, 2))
 KAPPA = 2.0  # standard deviations that what bounds take hardly passes
+MUCH_LESS = 0.5  # of the noise of a release: with more other bounds would hardly be chosen
 SUITS = 1.25  # times the error that others would leave: bounds with which it is at most that are kept
 
 
@@ -208,7 +209,7 @@ def _bounds_still_suit(one: Sharper) -> bool:
         scales = [(one.scales[block], released.blocks[block].scale) for block in part.blocks]
         less = min((float(new / old) for new, old in scales if new is not None), default=1.0)
         taken, noise = KAPPA * sum(part.moves), float(np.max(error.std_error))  # a group may have one side alone
-        if math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken):
+        if less < MUCH_LESS and math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken):
             return False
     return True
 
