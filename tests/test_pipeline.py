@@ -220,8 +220,8 @@ def test_a_plan_reads_the_ledger_a_few_times_whatever_is_compared(kernel, kind, 
 
     monkeypatch.setattr(Opened, "_reading", counted)
     plan = query.plan
-    # The moment, what was recorded since the last one and since it was written, what was asked; of a statement also what
-    # is known of declared columns, which tells how large its groups are.
+    # The moment, what was recorded since the last one and since it was written, what was asked; of a statement also
+    # what is known of declared columns, which tells how large its groups are.
     assert len(looks) <= (6 if kind == "question" else 9)
     looks.clear()
     assert len(plan.alternatives) > 1
