@@ -315,3 +315,12 @@ def test_every_spelling_is_paid_for_once_where_people_have_many_rows(calls):
             assert query.run().frame["v"].tolist() == first["v"].tolist()
         for call in [*others, calls[0].replace("'staff'", "'adult'")]:
             assert not session.sql(f"SELECT line, {call} AS v FROM trips GROUP BY line", epsilon=1.0).plan.free, call
+
+
+def test_the_name_of_a_column_is_no_condition():
+    frame = trips().assign(**{"cost in €": 3.0, "a == b": 2.0, "person": np.arange(ROWS)})
+    with closing(dpn.Session(dpn.Budget(20.0, 1e-6))) as session:
+        session.protect(frame, "trips", domain=DOMAIN | {"a == b": dpn.Bins(0, 4, width=1)}, unit="person", max_rows=1)
+        table = session.table("trips")
+        assert table.mean("cost in €", bounds="auto", epsilon=2.0).run().value == pytest.approx(3.0, abs=0.5)
+        assert table.mean("a == b", epsilon=2.0).run().value == pytest.approx(2.0, abs=0.5)

@@ -602,7 +602,8 @@ class Grouped(StatementVerbs):
 
     def _condition(self, column: Any) -> Predicate | None:
         """Return the condition that was given in place of a column; None of anything else."""
-        found = is_condition(column, {*self._table.domain, *self._table.columns})
+        relation = self._session.relations.get(self._table.name)
+        found = is_condition(column, {*self._table.domain, *(relation.columns if relation is not None else ())})
         return Predicate.parse(column, self._table.domain) if found else None
 
     def _share(
