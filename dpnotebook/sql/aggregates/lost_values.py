@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
-ONE_VALUE = 1e-3  # of how large a value is: bins so narrow hold that value alone
+ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 
