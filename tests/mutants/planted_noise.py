@@ -15,6 +15,14 @@ PLANTED = (
         ("privacy/test_noise.py::test_laplace_fits_its_mass_function",),
     ),
     Mutant(
+        "of a share only rows that count 1 are paid for",
+        "whoever counts 0 is in the other count of a share at no charge",
+        "query/question.py",
+        "return np.asarray(self._truths(attribute).sum(axis=0))",
+        "return self._truths(attribute)[0]",
+        ("planner/test_shares.py::test_the_norm_is_the_most_that_a_row_adds",),
+    ),
+    Mutant(
         "the Gaussian scale is rounded down",
         "every Gaussian answer costs more mu^2 than its charge",
         ACCOUNTANT,
