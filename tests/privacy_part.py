@@ -61,6 +61,7 @@ PART = (
     "privacy/test_spend_property.py::test_spend_is_the_column_norm_of_all_measurements",
     "planner/test_layers.py::test_counts_that_overlap_too_much_are_measured_apart",
     "planner/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",
+    "planner/test_shares.py::test_the_norm_is_the_most_that_a_row_adds",
     "strategy/test_register.py::test_the_noise_that_is_drawn_is_for_the_rows",
     "strategy/test_register.py::test_the_sensitivity_is_that_of_the_rows",
     "sql/test_aggregates.py::test_bounds_that_are_found_take_half_of_their_aggregates_share",
