@@ -76,7 +76,7 @@ class ShownColumn:
         """What its answers are counted in; empty where that has no name."""
         if self.kind in ("sum", "mean", "quantile"):
             return self.unit or (str(self.column) if is_column(str(self.column)) else "")
-        return {"units": "units", "derived": ""}.get(self.kind, "rows")
+        return {"units": "units", "values": "values", "derived": ""}.get(self.kind, "rows")
 
 
 @dataclass(frozen=True)

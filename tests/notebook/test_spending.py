@@ -1,3 +1,5 @@
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpnotebook as dpn
@@ -9,6 +11,7 @@ from dpnotebook.notebook.dashboard.spending import (
     offers,
     timeline,
 )
+from dpnotebook.notebook.dashboard.summary import summary_html
 
 
 def test_the_timeline_adds_up_in_exact_units(make_session):
@@ -50,6 +53,15 @@ def test_offers_are_the_planners_own_numbers(session):
     assert count.error == people.count(epsilon=0.6, fresh=True).plan.error
     assert count.error_at_half == people.count(epsilon=0.3, fresh=True).plan.error
     assert session.spent.epsilon == pytest.approx(0.4)
+
+
+def test_of_many_rows_a_person_nothing_is_offered_whose_error_is_not_known():
+    session = dpn.Session(budget=dpn.Budget(epsilon=1.0, delta=1e-6), ledger=":memory:")
+    visits = pd.DataFrame({"person": np.repeat(np.arange(500), 4), "kind": ["a", "b"] * 1000})
+    session.protect(visits, "visits", unit="person", domain={"kind": ["a", "b"]})
+    assert offers(session) == []
+    assert "could buy" not in summary_html(session)
+    assert "Nothing is left" not in summary_html(session)
 
 
 def test_nothing_is_offered_when_nothing_is_left(session):

@@ -11,7 +11,7 @@ from noise_studies import Case, Study
 from noise_studies import visits as people_of_cities
 
 import dpnotebook as dpn
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, WorkloadError
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
@@ -319,6 +319,18 @@ def test_some_of_the_groups_are_free_and_larger_ones_are_not():
         assert not whole.plan.free
         with pytest.raises(SQLError, match="does not follow from that of each"):
             session.sql("SELECT kind, COUNT(DISTINCT code) AS n FROM visits GROUP BY ROLLUP (kind)", epsilon=1)
+
+
+def test_different_values_of_groups_do_not_add_up():
+    with closing(exactly()) as session:
+        release = session.sql("SELECT kind, COUNT(DISTINCT code) AS n FROM visits GROUP BY kind", epsilon=1).run()
+        assert release.unit_of(release.measures[0]) == "values"
+        with pytest.raises(WorkloadError, match="do not add up"):
+            release.sum()
+        both = session.sql(
+            "SELECT kind, COUNT(*) AS rows, COUNT(DISTINCT code) AS n FROM visits GROUP BY kind", epsilon=1
+        )
+        assert "n" not in both.run().sum().frame
 
 
 def test_asked_again_it_is_free_and_sharper_it_is_refined():

@@ -266,7 +266,6 @@ ATTACKS = [
     "WITH q AS (SELECT AVG(age) AS m FROM visits) SELECT COUNT(*) FROM visits, q WHERE age > m",
     "SELECT COUNT(*) FROM visits v, LATERAL (SELECT * FROM users u WHERE u.region = v.region) q",
     "SELECT COUNT(*) FROM visits v JOIN (SELECT income FROM users WHERE users.uid = v.uid) q ON TRUE",
-    "SELECT COUNT(*) FROM visits SEMI JOIN users USING (uid)",
     "SELECT COUNT(*) FROM regions ANTI JOIN users ON users.boss = regions.boss",
     "SELECT COUNT(*) FROM visits POSITIONAL JOIN users",
     "SELECT COUNT(*) FROM visits NATURAL JOIN users",

@@ -24,6 +24,7 @@ INNER = {
     "subqueries": "(SELECT id, k FROM {x}) s JOIN (SELECT id, MAX(k) AS k FROM {y} GROUP BY id) t ON s.id = t.id",
     "EXISTS": "{x} t WHERE EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id AND s.x > 0)",
     "IN": "{x} t WHERE id IN (SELECT id FROM {y} WHERE x > 0)",
+    "SEMI": "{x} t SEMI JOIN {y} s USING (id)",
 }
 OUTER = {
     "LEFT": "{x} s LEFT JOIN {y} t ON s.id = t.id",
@@ -32,6 +33,8 @@ OUTER = {
     "FULL USING": "{x} s FULL JOIN {y} t USING (id)",
     "NOT EXISTS": "{x} t WHERE NOT EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id AND s.x > 0)",
     "NOT IN": "{x} t WHERE t.id NOT IN (SELECT id FROM {y} WHERE x > 0)",
+    "ANTI": "{x} t ANTI JOIN {y} s ON s.id = t.id AND s.x > 0",
+    "LEFT, and none": "{x} t LEFT JOIN {y} s ON s.id = t.id AND s.x > 0 WHERE s.id IS NULL",
     "IN, or else": "{x} t WHERE id IN (SELECT id FROM {y} WHERE x > 0) OR x > 1",
     "a number": "{x} t WHERE (SELECT COUNT(*) FROM {y} s WHERE s.id = t.id) < 2",
     "FULL of queries": "(SELECT * FROM {x}) s FULL JOIN (SELECT DISTINCT id, k FROM {y}) t USING (id)",
@@ -49,8 +52,8 @@ NEVER = {
     "OR": "{x} s LEFT JOIN {y} t ON s.id = t.id OR s.k = t.k",
     "NATURAL": "{x} s NATURAL JOIN {y} t",
     "NATURAL FULL": "{x} s NATURAL FULL JOIN {y} t",
-    "SEMI": "{x} s SEMI JOIN {y} t USING (id)",
-    "ANTI": "{x} s ANTI JOIN {y} t USING (id)",
+    "SEMI ON another column": "{x} t SEMI JOIN {y} s ON s.k = t.k",
+    "ANTI ON another column": "{x} t ANTI JOIN {y} s ON s.k = t.k",
     "BY NAME": "(SELECT id, k FROM {x} UNION ALL BY NAME SELECT k, id FROM {y}) t",
     "LATERAL": "{x} s, LATERAL (SELECT * FROM {y} q WHERE q.id = s.id) t",
     "a cast": "{x} s JOIN {y} t ON CAST(s.id AS TEXT) = CAST(t.id AS TEXT)",

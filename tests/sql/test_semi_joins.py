@@ -43,6 +43,25 @@ ABOUT_PEOPLE = [
     "who IN (SELECT who FROM visits WHERE fee > born - 1900)",
     "(SELECT COUNT(*) FROM visits v WHERE v.who = people.who AND v.fee > people.born - 1850) = 2",
 ]
+NONE_THERE = [  # each with what it is in other words
+    "SELECT sex, COUNT(*) AS n FROM people LEFT JOIN visits USING (who) WHERE visits.who IS NULL GROUP BY sex",
+    "SELECT COUNT(*) AS n FROM people p LEFT JOIN visits v ON p.who = v.who AND v.ward = 'north' AND v.fee > 90 "
+    "WHERE (v.who IS NULL AND born < 1990)",
+    "SELECT ward, COUNT(DISTINCT visits.who) AS n FROM visits LEFT JOIN people p ON p.who = visits.who AND p.sex = 'F' "
+    "WHERE visits.fee > 100 AND p.who IS NULL GROUP BY ward",
+    "SELECT sex, COUNT(DISTINCT v.who) AS n FROM people p LEFT JOIN visits w ON w.who = p.who AND w.fee > 200 "
+    "JOIN visits v ON v.who = p.who WHERE w.who IS NULL GROUP BY sex",
+]
+SAID_OTHERWISE = [
+    "SELECT sex, COUNT(*) AS n FROM people WHERE NOT EXISTS (SELECT 1 FROM visits WHERE people.who = visits.who) "
+    "GROUP BY sex",
+    "SELECT COUNT(*) AS n FROM people p ANTI JOIN visits v ON p.who = v.who AND v.ward = 'north' AND v.fee > 90 "
+    "WHERE born < 1990",
+    "SELECT ward, COUNT(DISTINCT visits.who) AS n FROM visits WHERE visits.fee > 100 "
+    "AND NOT EXISTS (SELECT 1 FROM people p WHERE p.who = visits.who AND p.sex = 'F') GROUP BY ward",
+    "SELECT sex, COUNT(DISTINCT v.who) AS n FROM people p JOIN visits v ON v.who = p.who "
+    "WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.who = p.who AND w.fee > 200) GROUP BY sex",
+]
 STATEMENTS = [f"SELECT sex, COUNT(*) AS n FROM people WHERE {part} GROUP BY sex" for part in ABOUT_PEOPLE] + [
     "SELECT COUNT(*) FILTER (WHERE who IN (SELECT who FROM visits)) AS n FROM people",
     "SELECT CASE WHEN who IN (SELECT who FROM visits WHERE fee > 350) THEN 'dear' ELSE 'cheap' END AS k, COUNT(*) AS n "
@@ -57,6 +76,16 @@ STATEMENTS = [f"SELECT sex, COUNT(*) AS n FROM people WHERE {part} GROUP BY sex"
     "THEN 1 ELSE 0 END) AS INTEGER) AS n FROM people p GROUP BY sex",
     "SELECT ward, COUNT(*) AS n FROM visits v WHERE fee > (SELECT AVG(w.fee) FROM visits w WHERE w.who = v.who) "
     "GROUP BY ward",
+    "SELECT sex, COUNT(*) AS n FROM people p SEMI JOIN visits v ON v.who = p.who AND v.ward = 'north' GROUP BY sex",
+    "SELECT sex, COUNT(*) AS n FROM people ANTI JOIN visits USING (who) WHERE born > 1950 GROUP BY sex",
+    "SELECT ward, COUNT(DISTINCT v.who) AS n FROM people p ANTI JOIN visits w ON w.who = p.who AND w.fee > 200 "
+    "JOIN visits v ON v.who = p.who GROUP BY ward",
+    *NONE_THERE,
+    "SELECT sex, COUNT(*) AS n FROM people p LEFT JOIN visits v ON v.who = p.who WHERE v.fee IS NULL GROUP BY sex",
+    "SELECT sex, COUNT(v.ward) AS n FROM people p LEFT JOIN visits v ON v.who = p.who AND v.fee > 100 "
+    "WHERE v.who IS NULL OR born > 1960 GROUP BY sex",
+    "SELECT sex, COUNT(*) AS n FROM people p LEFT JOIN visits v ON v.who = p.who AND v.fee > 100 "
+    "WHERE v.who IS NULL AND ward IS NULL GROUP BY sex",
 ]
 
 
@@ -117,6 +146,31 @@ def test_one_person_is_one_person_whatever_they_have_elsewhere(exactly, statemen
     for who in RANDOM.choice(SIZE, 40, replace=False):
         without = counts(exactly(statement, without=who))
         assert sum(abs(everyone.get(key, 0) - without.get(key, 0)) for key in everyone | without) <= 1
+
+
+@pytest.mark.parametrize(("statement", "said"), list(zip(NONE_THERE, SAID_OTHERWISE, strict=True)))
+def test_a_left_join_with_none_there_is_the_same_question_as_not_exists(statement, said):
+    """It is answered from the other's release."""
+    with dpn.Session(budget=dpn.Budget(10.0), ledger=":memory:") as session:
+        unit = dpn.Unit("person", column="who")
+        session.protect(PEOPLE, "people", unit=unit, max_rows=1, domain={"sex": ["F", "M"]})
+        session.protect(VISITS, "visits", unit=unit, max_rows=6, domain={"ward": ["north", "south"]})
+        first = session.sql(said, epsilon=1.0).run()
+        assert session.sql(statement, epsilon=1.0).run().frame.equals(first.frame)
+        assert session.spent.epsilon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "statement", [NONE_THERE[0], NONE_THERE[1], "SELECT COUNT(*) FROM people ANTI JOIN visits USING (who)"]
+)
+def test_who_has_none_there_has_one_row(statement):
+    with dpn.Session(budget=dpn.Budget(10.0), ledger=":memory:") as session:
+        unit = dpn.Unit("person", column="who")
+        session.protect(PEOPLE, "people", unit=unit, max_rows=1, domain={"sex": ["F", "M"]})
+        session.protect(VISITS, "visits", unit=unit, domain={"ward": ["north", "south"]})
+        plan = session.sql(statement, epsilon=1.0).plan
+        alone = session.sql("SELECT sex, COUNT(*) AS n FROM people WHERE born > 1950 GROUP BY sex", epsilon=1.0).plan
+    assert plan.error == alone.error
 
 
 def test_joins_decide_what_may_be_asked_of_tables_about_others(exactly, monkeypatch):

@@ -202,7 +202,8 @@ def offers(session: Session) -> list[AffordableError]:
                 half = query.at(epsilon=left / 2).plan
             except DPError:
                 continue  # such a question cannot be asked of this table
-            found.append(AffordableError(name, words, plan.unit, left, plan.error, half.error))
+            if math.isfinite(plan.error) and math.isfinite(half.error):  # of many rows a person no error is known yet
+                found.append(AffordableError(name, words, plan.unit, left, plan.error, half.error))
     return found
 
 

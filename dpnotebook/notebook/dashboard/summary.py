@@ -11,6 +11,7 @@ from dpnotebook.notebook import cards, currency, formatting, svg
 from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
 from dpnotebook.notebook.dashboard.spending import (
+    LEAST,
     AffordableError,
     AskedPrice,
     AttributeSpending,
@@ -112,7 +113,7 @@ def saving_line(found: Saving, state: BudgetState) -> str:
 def offers_html(found: Sequence[AffordableError], state: BudgetState) -> str:
     """Return what the rest of the budget could buy as a table."""
     if not found:
-        return box(quiet(NOTHING_LEFT))
+        return box(quiet(NOTHING_LEFT)) if state.left_after < LEAST else ""
     rows = [
         (
             f"{escape(offer.question)} {quiet(f'in {escape(offer.table)}')}",

@@ -36,7 +36,7 @@ class CountValues(Added):
     of = "values"
     adds = clipped = False
     by_itself = True
-    shown = "count"
+    shown = "values"
 
     def needs_bounds(self, contribution: Contribution) -> bool:
         """Return False: how many values a unit brings follows from how it is asked."""

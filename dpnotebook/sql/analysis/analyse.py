@@ -14,6 +14,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
+from dpnotebook.sql.ownership.anti_joins import with_anti_joins
 from dpnotebook.sql.ownership.reader import Reader, ValueBounds
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.ownership.semi_joins import with_semi_joins
@@ -68,7 +69,7 @@ def analyse(
     known = isinstance(statement, str) and not parameters
     surface = _read_before(statement) if known else read_surface(statement, parameters or {})
     try:
-        tree = with_semi_joins(surface.tree.copy(), relations)
+        tree = with_semi_joins(with_anti_joins(surface.tree.copy(), relations), relations)
         found = _analyse(tree, Reader(surface.text, relations, bounds), contribution, rates)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None

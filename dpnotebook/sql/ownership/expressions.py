@@ -29,6 +29,18 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """Return the conditions that all have to hold for a condition to hold."""
+    found, waiting = [], [node]
+    while waiting:
+        part = bare(waiting.pop())
+        if isinstance(part, exp.And):
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
+
+
 def words_of(node: exp.Expr, text: Text) -> str:
     """Return an expression as it is written, for the name of a column."""
     unwritten = isinstance(node, exp.Null | exp.Boolean) or node.find(exp.Window) is not None  # has no place of its own

@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpnotebook.dialect.expressions import check_comparisons, joint, with_kind
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
+from dpnotebook.sql.ownership.expressions import bare, column_of, conjuncts, resolve, total
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.protocol import ReaderProtocol
 from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined
@@ -113,7 +113,7 @@ def _condition(
         found.merged.append((pair[0], pair[1]))
         _add_equality(found, pair[0], pair[1], name, left, right, reader)
     on = node.args.get("on")
-    for written in _conjuncts(on) if on is not None else []:
+    for written in conjuncts(on) if on is not None else []:
         equated = bare(written)
         if isinstance(equated, exp.EQ):
             first, second = (column_of(side, scope, reader.text) for side in (equated.this, equated.expression))
@@ -278,17 +278,6 @@ def _using(written: exp.Column, scope: Scope, called: str, text: Text) -> Column
     found = column_of(written, scope, text)
     if found is None:
         raise text.error(f"there is no column {shorten(written.name)} {called} this join", written)
-    return found
-
-
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    found, waiting = [], [node]
-    while waiting:
-        part = bare(waiting.pop())
-        if isinstance(part, exp.And):
-            waiting += [part.expression, part.this]
-        else:
-            found.append(part)
     return found
 
 

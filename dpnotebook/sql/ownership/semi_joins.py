@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpnotebook.sql.ownership.correlated import OF_UNIT, REQUIRED
-from dpnotebook.sql.ownership.expressions import bare
+from dpnotebook.sql.ownership.expressions import bare, conjuncts
 from dpnotebook.sql.ownership.joins import WRITTEN
 from dpnotebook.sql.ownership.select_parts import calls_of, source_nodes
+from dpnotebook.sql.parse.semi_joins import WRITTEN_AS
 from dpnotebook.sql.parse.spellings import put
 from dpnotebook.sql.parse.statement_parser import call_of
 from dpnotebook.sql.statement import Relation
@@ -141,7 +142,7 @@ def _compares_rows(node: exp.Expr, select: exp.Select, units: set[str], relation
         return False
     where = select.args.get("where")
     query.meta[OF_UNIT] = True
-    query.meta[REQUIRED] = alone and where is not None and any(part is node for part in _conjuncts(where.this))
+    query.meta[REQUIRED] = alone and where is not None and any(part is node for part in conjuncts(where.this))
     if isinstance(node, exp.In):
         put(exp.Exists(this=query), node)
     return True
@@ -201,7 +202,7 @@ def _equality(inner: exp.Select, units: set[str]) -> tuple[exp.Expr, exp.Expr, l
     """Return the unit inside that is equated with one outside, that one, and the other conditions."""
     where = inner.args.get("where")
     own = {node.alias_or_name.casefold() for node in source_nodes(inner)}
-    parts = [] if where is None else list(_conjuncts(where.this))
+    parts = [] if where is None else conjuncts(where.this)
     for part in parts:
         sides = [bare(part.this), bare(part.expression)] if isinstance(part, exp.EQ) else []
         if len(sides) != 2 or not all(_is_unit(side, units) for side in sides):
@@ -213,24 +214,15 @@ def _equality(inner: exp.Select, units: set[str]) -> tuple[exp.Expr, exp.Expr, l
     return None
 
 
-def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
-    node = bare(node)
-    if isinstance(node, exp.And):
-        yield from _conjuncts(node.this)
-        yield from _conjuncts(node.expression)
-    else:
-        yield node
-
-
 def _join(select: exp.Select, node: exp.Expr, found: _AboutUnits, called: str, where: exp.Expr | None) -> None:
     """Join the query, and write in the place of the subquery whether there is a row of it, or its value."""
     source = exp.Subquery(this=found.query, alias=_alias(called))
     equal = exp.EQ(this=found.outside.copy(), expression=_column(called, UNIT))
-    required = where is not None and any(part is node for part in _conjuncts(where))
+    required = where is not None and any(part is node for part in conjuncts(where))
     side = {} if required else {"side": "LEFT"}
     join = exp.Join(this=source, on=equal, **side)
     word = "IN " if isinstance(node, exp.In) else "EXISTS " if isinstance(node, exp.Exists) else ""
-    join.meta[WRITTEN] = f"{word}(SELECT ...)"
+    join.meta[WRITTEN] = node.meta.get(WRITTEN_AS, f"{word}(SELECT ...)")
     select.append("joins", join)
     for star in select.expressions:
         if isinstance(star, exp.Star):  # what is joined is not listed

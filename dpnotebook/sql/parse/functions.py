@@ -195,8 +195,8 @@ def _check(node: exp.Expr, text: Text) -> None:
         raise text.error("in FROM stand the names of tables", node)
     if call_of(node) is not None and _inside(node):
         raise text.error("an aggregate of an aggregate is not supported; aggregate in a query in FROM first", node)
-    if isinstance(node, exp.Join) and str(node.args.get("kind") or "").upper() in ("SEMI", "ANTI", "STRAIGHT"):
-        raise text.error("SEMI and ANTI joins are not supported; write WHERE column IN (SELECT ...)", node)
+    if isinstance(node, exp.Join) and str(node.args.get("kind") or "").upper() == "STRAIGHT":
+        raise text.error("STRAIGHT joins are not supported; write JOIN", node)
     if isinstance(node, exp.In) and not (node.expressions or node.args.get("query") or node.args.get("unnest")):
         raise text.error("after IN stands a list in parentheses or a query", node)
     if isinstance(node, exp.Var) and not isinstance(node.parent, PLACES_OF_VARS):

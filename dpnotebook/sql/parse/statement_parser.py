@@ -31,6 +31,7 @@ from dpnotebook.sql.parse.lengths_of_time import in_days
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
 from dpnotebook.sql.parse.regression import MOMENTS, with_moments
+from dpnotebook.sql.parse.semi_joins import with_semi_joins_as_conditions
 from dpnotebook.sql.parse.spellings import in_usual_words, without_names_of_days
 from dpnotebook.sql.parse.strictness import check_read, check_written
 from dpnotebook.sql.parse.windows import check_frames, write_out_names
@@ -104,6 +105,7 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         check_read(tree, tokens, text)
         check_frames(bound, text)
         write_out_names(tree, text)
+        tree = with_semi_joins_as_conditions(tree, text)
         tree = without_names_of_days(_one_meaning(tree, text))
         if tree.find(*EXTREMES) is not None:
             tree = with_first_values(tree, _item(f'MIN("{FIRST}")'), text)
