@@ -22,6 +22,7 @@ HIDDEN = "dpnotebook secret "  # in front of a text that is one
 
 
 DAYS_OF = {"day": 1, "week": 7}  # spans of equally many days
+MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}  # and of equally many months
 FEW_SPANS = 24  # whose places are looked for one by one
 MANY_RUNS = 8  # of days: more, as all Sundays are, are told by their numbers
 MOST = 1 << 62  # of a sum: noise can be added to it
@@ -135,12 +136,15 @@ def _on_clocks(attribute: Dates | Times, column: str, part: Callable[[str], str]
 def span_number(attribute: Dates, column: str) -> str:
     """Return an expression for the level of a time within its dates, or nearest to it.
 
-    Of many days or weeks it is counted how many have passed: what looks for the place among them grows with their
-    number, and for the days of ten years takes seconds to read.
+    Of many it is counted how many have passed: what looks for the place among them grows with their number, and for
+    the days of ten years, or the months of ninety, takes seconds to read.
     """
-    days = DAYS_OF.get(attribute.by)
-    if days is not None and attribute.regular > FEW_SPANS:
-        return counted_spans(str(attribute.starts[1].astype("datetime64[D]")), days, attribute.regular, column)
+    if attribute.regular > FEW_SPANS:
+        second = attribute.starts[1].astype("datetime64[D]").item()
+        if attribute.by in DAYS_OF:
+            return counted_spans(str(second), DAYS_OF[attribute.by], attribute.regular, column)
+        months = second.year * 12 + second.month
+        return counted_months(months, MONTHS_OF[attribute.by], attribute.regular, column)
     return _bin_search(column, [moment(start) for start in attribute.starts[1:-1]], range(attribute.regular))
 
 
@@ -160,6 +164,27 @@ def counted_spans(second: str, days: int, spans: int, column: str) -> str:
     """
     passed = f"DATE_DIFF('DAY', CAST('{second}' AS DATE), CAST({column} AS DATE))"
     number = passed if days == 1 else f"CAST(FLOOR(CAST({passed} AS DOUBLE) / {days}) AS BIGINT)"
+    return f"LEAST(GREATEST({number} + 1, 0), {spans - 1})"
+
+
+def counted_months(second: int, months: int, spans: int, column: str) -> str:
+    """Return an expression for the number of the span of whole months that a time is in, or nearest to.
+
+    Parameters
+    ----------
+    second
+        The first month of the second span: twelve times its year, and its number there from 1 on.
+    months
+        How many each span has.
+    spans
+        How many there are.
+    column
+        SQL of the time.
+    """
+    passed = f"EXTRACT(YEAR FROM {column}) * 12 + EXTRACT(MONTH FROM {column}) - {second}"
+    number = f"CAST({passed} AS BIGINT)"
+    if months > 1:
+        number = f"CAST(FLOOR(CAST({passed} AS DOUBLE) / {months}) AS BIGINT)"
     return f"LEAST(GREATEST({number} + 1, 0), {spans - 1})"
 
 

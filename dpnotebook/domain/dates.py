@@ -38,6 +38,11 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 YEAR_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
                "November", "December")  # fmt: skip
 QUARTERS = ("Q1", "Q2", "Q3", "Q4")
+IN_SQL = {  # what verbs have no word for
+    "decade": "YEAR({0}) // 10 * 10",
+    "age": "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', {0}))",
+    "hour": "HOUR({0})",
+}
 OF_EVERY = {"weekday": WEEKDAYS, "month of year": YEAR_MONTHS, "quarter of year": QUARTERS}
 
 
@@ -213,7 +218,8 @@ class Dates(Bounded):
                 return spans_with_others(self, [span_label(day, end_of_span(day, by), by) for day in begins], groups)
         else:
             words = ", ".join(map(repr, (*SPANS, *OF_EVERY)))
-            raise DomainError(f"{name} is grouped by {words}, not by {shorten(by)}")
+            in_sql = f"; in SQL, GROUP BY {IN_SQL[by].format(name)}" if by in IN_SQL else ""
+            raise DomainError(f"{name} is grouped by {words}, not by {shorten(by)}{in_sql}")
         raise DomainError(
             f"{name} is declared by {self.by}, so it cannot be grouped by {by}; declare Dates(..., by='day')"
         )
@@ -261,7 +267,7 @@ class Dates(Bounded):
 
     def _place(self, op: str, moment: np.datetime64, value: Any, name: str) -> int:
         """Return how many levels lie before a moment."""
-        edges = self.starts.astype("datetime64[us]")
+        edges = self._edges
         place = int(np.searchsorted(edges, moment))
         if place > self.regular or place == 0 or edges[place] == moment:
             return min(place, self.regular)
@@ -279,15 +285,19 @@ class Dates(Bounded):
         )
 
     def _codes(self, data: NDArray[Any]) -> Codes:
-        edges = self.starts.astype("datetime64[us]")
         if data.dtype.kind == "M":
-            return self._placed(edges, on_clocks(data.astype("datetime64[us]"), self.clock_changes))
+            return self._placed(self._edges, on_clocks(data.astype("datetime64[us]"), self.clock_changes))
         if data.dtype.kind != "O":
             return np.full(len(data), UNLISTED, dtype=np.int64)
         found = np.array([self._moment(value) for value in data.tolist()], dtype="datetime64[us]")
-        codes = self._placed(edges, found)
+        codes = self._placed(self._edges, found)
         codes[np.isnat(found)] = UNLISTED
         return codes
+
+    @cached_property
+    def _edges(self) -> NDArray[Any]:
+        """The first moment of each level, and the one after the last."""
+        return self.starts.astype("datetime64[us]")
 
     def _placed(self, edges: NDArray[Any], moments: NDArray[Any]) -> Codes:
         """Return the level between whose edges each moment is."""

@@ -1,5 +1,6 @@
 """How long stays were, in days, hours, minutes and seconds, wherever the rows are."""
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -132,3 +133,59 @@ def test_what_is_no_length_is_refused_above_a_release_too(session):
     with pytest.raises(SQLError, match="TIMESTAMP"):
         session.sql(f"SELECT * FROM ({BY_MONTH}) WHERE m < INTERVAL 60 DAY", epsilon=1.0)
     assert session.spent.epsilon == 0
+
+
+# How old somebody is
+
+
+AGES = [
+    "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))",
+    "DATE_PART('year', AGE(seen, born))",
+    "YEAR(AGE(born, seen))",
+    "EXTRACT(YEAR FROM AGE(DATE '2021-02-28', born)) // 10 * 10",
+    "CASE WHEN EXTRACT(YEAR FROM AGE(DATE '1964-03-01', born)) >= 18 THEN 'adult' ELSE 'child' END",
+]
+
+
+@pytest.fixture(scope="module")
+def people():
+    random = np.random.default_rng(3)
+    born = pd.Series(pd.to_datetime("1930-01-01") + pd.to_timedelta(random.integers(0, 34_000, 3_000), unit="D"))
+    born[random.random(3_000) < 0.1] = pd.Timestamp("1964-02-29")
+    seen = pd.Series(pd.to_datetime("1935-01-01") + pd.to_timedelta(random.integers(0, 30_000, 3_000), unit="D"))
+    birthdays = pd.to_datetime({"year": seen.dt.year, "month": born.dt.month, "day": born.dt.day.clip(upper=28)})
+    seen = seen.where(random.random(3_000) < 0.7, birthdays)
+    frame = pd.DataFrame({"born": born, "seen": seen})
+    frame.loc[::50, "born"] = pd.NaT
+    return frame
+
+
+@pytest.mark.parametrize("age", AGES)
+@pytest.mark.parametrize("declared", [True, False])
+def test_full_years_are_those_of_duckdb(people, monkeypatch, age, declared):
+    """Before the first of them too, on birthdays, and of who was born on the 29th of February."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    text = f"SELECT {age} AS age, COUNT(*) AS n FROM people GROUP BY 1"
+    with exact_session(dpn.Budget(epsilon=300.0, delta=1e-6)) as session:
+        domain = {"born": dpn.Dates("1930-01-01", "2039-12-31", nullable=True)} if declared else None
+        session.protect(people, "people", domain=domain)
+        found = answer(session, text)
+    whole = {None if pd.isna(age) else age: round(n) for age, n in zip(found.age, found.n, strict=True) if round(n)}
+    assert whole == dict(duckdb.sql(text).fetchall())
+
+
+def test_groups_of_ages_are_known_where_dates_of_birth_are_declared(people):
+    """Those of a century are 36,000 days; without delta no group may depend on who is there."""
+    with dpn.Session(dpn.Budget(10.0), ledger=":memory:") as session:
+        session.protect(people, "people", domain={"born": dpn.Dates("1920-01-01", "2020-12-31", nullable=True)})
+        found = session.sql(f"SELECT {AGES[0]} AS age, COUNT(*) AS n FROM people GROUP BY 1", epsilon=1.0).run().frame
+    assert found.age.dropna().tolist() == list(range(4, 106))
+    assert found.age.isna().sum() == 1
+
+
+@pytest.mark.parametrize("written", ["AGE(born)", "AGE(DATE '2025-01-01', born)"])
+def test_an_age_is_in_full_years(people, written):
+    with dpn.Session(dpn.Budget(10.0), ledger=":memory:") as session:
+        session.protect(people, "people")
+        with pytest.raises(SQLError, match="full years"):
+            session.sql(f"SELECT AVG({written}) FROM people", epsilon=1.0)

@@ -10,7 +10,7 @@ import pytest
 import sqlglot
 
 import dpnotebook as dpn
-from dpnotebook.dialect.attributes import moment
+from dpnotebook.dialect.attributes import FEW_SPANS, moment
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.analysis.keys import level_sql
 from dpnotebook.sql.reuse.cover import groups_of
@@ -224,18 +224,22 @@ def test_groups_are_ruled_out_only_where_no_row_can_be(database, part):
     assert ruled_out > empty  # some conditions and keys are not understood, as STRFTIME
 
 
-@pytest.mark.parametrize("by", ["day", "week"])
+@pytest.mark.parametrize("by", ["day", "week", "month", "quarter", "year"])
 @pytest.mark.parametrize("outside", ["drop", "clamp"])
-def test_days_and_weeks_are_counted_as_they_were_looked_for(by, outside):
+def test_spans_are_counted_as_they_were_looked_for(by, outside):
     """Every moment is in the span that a search among their first moments finds, as earlier versions wrote it."""
     from dpnotebook.dialect.attributes import _bin_search
 
-    attribute = dpn.Dates(FIRST, LAST, by=by, outside=outside)
+    first = {"day": FIRST, "week": FIRST, "month": "2020-11-01", "quarter": "2012-01-01", "year": "1970-01-01"}[by]
+    last = LAST if by in ("day", "week") else {"month": "2025-05", "quarter": "2025-Q2", "year": "2025"}[by]
+    attribute = dpn.Dates(first, last, by=by, outside=outside)
+    assert attribute.regular > FEW_SPANS
     counted = level_sql(attribute, "t", "time")
     found = _bin_search("t", [moment(start) for start in attribute.starts[1:-1]], range(attribute.regular))
     inside = counted.index(" ELSE ") + len(" ELSE ")
     searched = f"{counted[:inside]}{found} END"
-    days = pd.date_range("2022-12-01", "2025-08-01", freq="6h").union(attribute.starts - np.timedelta64(1, "us"))
+    around = pd.date_range(pd.Timestamp(first) - pd.Timedelta(days=800), "2027-08-01", freq="6h")
+    days = around.union(attribute.starts - np.timedelta64(1, "us"))
     moments = pd.DataFrame({"t": [*days, None]})  # noqa: F841
     both = duckdb.sql(f"SELECT {counted} AS a, {searched} AS b FROM moments").fetchall()
     assert [a for a, _ in both] == [b for _, b in both]

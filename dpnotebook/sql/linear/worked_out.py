@@ -11,10 +11,12 @@ from sqlglot import exp
 from dpnotebook.dialect.expressions import check_comparisons, with_kind
 from dpnotebook.domain import Dates
 from dpnotebook.domain.calendar import begin_of_span
-from dpnotebook.predicate.expression import OneOf
+from dpnotebook.predicate.expression import And, Compare, Expression, OneOf, Or
 from dpnotebook.sql.level_values import LevelledColumn, Value, has_values, kinds_of, values, with_whole_numbers
 from dpnotebook.sql.linear.scope import LinearScope, NotLinear
 from dpnotebook.sql.ownership.date_spans import truncation
+
+MOST_RUNS = 12  # of days, which are said by their ends; of more all days are listed
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def worked_out(node: exp.Expr, scope: LinearScope) -> LevelValues:
     return LevelValues(columns, found)
 
 
-def days_that_hold(node: exp.Expr, scope: LinearScope) -> OneOf:
+def days_that_hold(node: exp.Expr, scope: LinearScope) -> Expression:
     """Return a condition on the year, or another part, of a column of dates as one on its days.
 
     Raises
@@ -75,7 +77,12 @@ def days_that_hold(node: exp.Expr, scope: LinearScope) -> OneOf:
     if len(found.columns) > 1 or missing is not None or any(type(each) is not bool for each in holds):
         raise NotLinear
     ((name, column),) = found.columns.items()
-    return OneOf(name, [label for label, each in zip(column.attribute.labels, holds, strict=False) if each])
+    labels = column.attribute.labels
+    runs = column.attribute.runs(np.array(holds, dtype=bool))
+    if len(runs) > MOST_RUNS:
+        return OneOf(name, [label for label, each in zip(labels, holds, strict=False) if each])
+    found_between = [(labels[start], labels[stop - 1]) for start, stop in runs]
+    return Or(*(And(Compare(name, ">=", first), Compare(name, "<=", last)) for first, last in found_between))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """How long it is from one time to another: a number of days, however it is written.
 
 `left - came < INTERVAL 36 HOUR` is `left - came < 1.5`, and EPOCH, the seconds between them, 86,400 times that number.
+Years have no length: how old somebody is, EXTRACT(YEAR FROM AGE(day, born)), is worked out from both calendar days.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
 
 PARTS = {exp.Day: "DAY", exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.TimeToUnix: "EPOCH"}
 WITHIN = {"HOUR": "DAY", "MINUTE": "HOUR", "SECOND": "MINUTE"}  # hours of a length are those after its whole days
+FULL_YEARS = "full years"  # notes a difference that is not of calendar years
 IN_DAYS = "in days"  # what stands there, or what it is compared with, is meant as a number of days
 
 
@@ -25,9 +27,14 @@ def in_days(tree: exp.Expr) -> exp.Expr:
 
     DAY, HOUR, MINUTE and SECOND of how long it is between two times are whole numbers of seconds between them, divided.
     """
-    for node in list(tree.find_all(exp.Extract, *PARTS)):
-        part = PARTS.get(type(node)) or node.name.upper()
+    for node in list(tree.find_all(exp.Extract, exp.Year, *PARTS)):
+        part = PARTS.get(type(node)) or ("YEAR" if isinstance(node, exp.Year) else node.name.upper())
         between = (node.expression if isinstance(node, exp.Extract) else node.this).unnest()
+        if part == "YEAR" and _is_age(between):
+            day, born = between.expressions
+            full = exp.DateDiff(this=day, expression=born, unit=exp.Var(this="YEAR"))
+            put(full, node)
+            full.meta[FULL_YEARS] = True
         if part not in PARTS.values() or not _is_between(between):
             continue
         if part == "EPOCH":
@@ -44,6 +51,14 @@ def in_days(tree: exp.Expr) -> exp.Expr:
             days = exp.Literal.number(repr(steps * length / A_DAY))
             days.meta[IN_DAYS] = True
             put(days, interval)
+    return tree
+
+
+def with_full_years(tree: exp.Expr) -> exp.Expr:
+    """Return a tree in which full years are worked out from the digits of both days, which `in_days` has noted."""
+    for node in list(tree.find_all(exp.DateDiff)):
+        if node.meta.get(FULL_YEARS):
+            put(_full_years(node.this, node.expression), node)
     return tree
 
 
@@ -72,6 +87,28 @@ def _is_between(node: exp.Expr) -> bool:
     """Return whether an expression may be how long it is between two times: not of `day - 3`."""
     written = isinstance(node, exp.Sub) and not node.find(exp.Interval)
     return written and all(whole_number(side) is None for side in (node.this, node.expression))
+
+
+def _is_age(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).upper() == "AGE" and len(node.expressions) == 2
+
+
+def _full_years(day: exp.Expr, born: exp.Expr) -> exp.Expr:
+    """Return how many birthdays lie between two days: 20250101 less 20000102 is 249999, and so 24 times 10,000.
+
+    Days decide, and no hours of theirs; who was born on the 29th of February has a birthday on the 1st of March.
+    """
+    between = exp.Paren(this=exp.Sub(this=_digits(day), expression=_digits(born)))
+    return exp.Paren(this=exp.IntDiv(this=between, expression=exp.Literal.number(10_000)))
+
+
+def _digits(day: exp.Expr) -> exp.Expr:
+    """Return a day as the number that its digits are, 20250101."""
+    digits: exp.Expr = exp.Mul(this=exp.Year(this=day.copy()), expression=exp.Literal.number(10_000))
+    months = exp.Mul(this=exp.Month(this=day.copy()), expression=exp.Literal.number(100))
+    for more in (months, exp.Day(this=day.copy())):
+        digits = exp.Add(this=digits, expression=more)
+    return exp.Paren(this=digits)
 
 
 def _part(between: exp.Expr, part: str) -> exp.Expr:

@@ -87,8 +87,12 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("ReadCSV", "ReadParquet", "GenerateSeries"), FILES),
     (("Placeholder", "Parameter", "SessionParameter"), "parameters are written :name"),
 )
+FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
 NAMES = {
     "DATE_SUB": "write column - INTERVAL 3 DAY, or DATE_DIFF('day', from, to)",
+    "AGE": f"{FULL_YEARS} is how many full years these are",
+    "DATESUB": FULL_YEARS,
+    "TIMESTAMPDIFF": "write DATE_DIFF('day', from, to)",
     **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
     **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
     **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),

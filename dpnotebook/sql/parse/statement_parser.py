@@ -27,7 +27,7 @@ from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.clause import Clause
 from dpnotebook.sql.parse.first_values import EXTREMES, FIRST, with_first_values
 from dpnotebook.sql.parse.functions import check_nodes
-from dpnotebook.sql.parse.lengths_of_time import in_days
+from dpnotebook.sql.parse.lengths_of_time import in_days, with_full_years
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
 from dpnotebook.sql.parse.regression import MOMENTS, with_moments
@@ -106,7 +106,7 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         check_frames(bound, text)
         write_out_names(tree, text)
         tree = with_semi_joins_as_conditions(tree, text)
-        tree = without_names_of_days(_one_meaning(tree, text))
+        tree = with_full_years(without_names_of_days(_one_meaning(tree, text)))
         if tree.find(*EXTREMES) is not None:
             tree = with_first_values(tree, _item(f'MIN("{FIRST}")'), text)
         if tree.find(*MOMENTS) is not None:

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import sqlglot
 from sqlglot import exp
 
+from dpnotebook.dialect.attributes import counted_months
 from dpnotebook.dialect.safe.typed import FIRST, LAST
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.engine.sealed import without_files
@@ -25,6 +27,7 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 PERIODIC = {"QUARTER", "MONTH", "WEEK", "DAY", "DOY", "DAYOFYEAR", "DOW", "DAYOFWEEK", "ISODOW"}
 WORKED_OUT = (exp.Paren, exp.Floor, exp.Cast, exp.TryCast, exp.Nullif, exp.Add, exp.Sub, exp.Mul, exp.DPipe, exp.Right)
 NUMERIC = exp.DataType.NUMERIC_TYPES
+IN_COUNTED_MONTHS = (exp.Cast, exp.Floor, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Least, exp.Greatest)
 
 
 @dataclass
@@ -171,6 +174,8 @@ def _is_span(node: exp.Expr | None) -> bool:
 def _breaks_of_part(part: exp.Extract) -> Breaks:
     """Return where what is said of a part of moments, as the month, can change."""
     name, above = part.this.name.upper(), part.parent
+    if name in ("YEAR", "MONTH") and (counted := _breaks_of_counted_months(part)) is not None:
+        return counted
     if name in PERIODIC:
         return Breaks(by_days=True, periodic=True)
     node: exp.Expr = part
@@ -209,6 +214,25 @@ def _breaks_of_counted_spans(passed: exp.DateDiff) -> Breaks:
     if not {exp.Least, exp.Greatest} <= ends or not isinstance(first, datetime.datetime):
         raise NotTold
     return Breaks({first, first + datetime.timedelta(days=days * (last + 1))}, by_days=True)
+
+
+def _breaks_of_counted_months(part: exp.Extract) -> Breaks | None:
+    """Return where the number of a month, or of a quarter or a year, can change; None of what is not counted so."""
+    node: exp.Expr = part
+    numbers: dict[type[exp.Expr], int] = {}
+    while isinstance(above := node.parent, IN_COUNTED_MONTHS):
+        others = [one for one in (above.this, *above.expressions, above.args.get("expression")) if one is not node]
+        written_out = [literal(one) for one in others if isinstance(one, exp.Literal)]
+        numbers |= {type(above): number for number in written_out if isinstance(number, int)}
+        node = above
+    if not {exp.Sub, exp.Least} <= numbers.keys():
+        return None
+    second, months, last = numbers[exp.Sub], numbers.get(exp.Div, 1), numbers[exp.Least]
+    written = counted_months(second, months, last + 1, part.expression.sql(DIALECT))
+    if sqlglot.parse_one(written, read=DIALECT) != node:
+        return None
+    ends = (second, second + months * (last + 1))
+    return Breaks({datetime.datetime((end - 1) // 12, (end - 1) % 12 + 1, 1) for end in ends}, by_days=True)
 
 
 def _is_clamp(case: exp.Case, place: exp.Expr) -> bool:

@@ -12,7 +12,7 @@ import itertools
 import sqlglot
 from sqlglot import exp
 
-from dpnotebook.dialect.attributes import DAYS_OF, FEW_SPANS, counted_spans
+from dpnotebook.dialect.attributes import DAYS_OF, FEW_SPANS, MONTHS_OF, counted_months, counted_spans
 from dpnotebook.dialect.text import DIALECT
 
 Comparisons = dict[type[exp.Expr], type[exp.Binary]]
@@ -69,7 +69,7 @@ def flattened(tree: exp.Select) -> exp.Select:
 
 
 def with_counted_spans(key: exp.Expr) -> exp.Expr:
-    """Return a key with its days or weeks counted, whose places earlier versions looked for one by one.
+    """Return a key with its days, weeks or months counted, whose places earlier versions looked for one by one.
 
     Parameters
     ----------
@@ -81,15 +81,18 @@ def with_counted_spans(key: exp.Expr) -> exp.Expr:
     if len(edges) < FEW_SPANS or not isinstance(inside, exp.Case):
         return key
     times = [datetime.datetime.fromisoformat(edge.this.name) for edge in edges]
-    lengths = {(later - earlier).days for earlier, later in itertools.pairwise(times)}
-    (days, *others) = lengths
+    (days, *others) = {(later - earlier).days for earlier, later in itertools.pairwise(times)}
+    firsts = [time.year * 12 + time.month for time in times]
+    (months, *other_months) = {later - earlier for earlier, later in itertools.pairwise(firsts)}
     column = inside.args["ifs"][0].this.this.sql(DIALECT)
-    if others or days not in DAYS_OF.values():
+    if not others and days in DAYS_OF.values():
+        counted = counted_spans(str(times[0].date()), days, len(edges) + 1, column)
+    elif not other_months and months in MONTHS_OF.values() and {time.day for time in times} == {1}:
+        counted = counted_months(firsts[0], months, len(edges) + 1, column)
+    else:
         return key
     found = key.copy()
-    found.set(
-        "default", sqlglot.parse_one(counted_spans(str(times[0].date()), days, len(edges) + 1, column), read=DIALECT)
-    )
+    found.set("default", sqlglot.parse_one(counted, read=DIALECT))
     return found
 
 
