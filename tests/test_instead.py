@@ -149,6 +149,7 @@ BESIDE = [
     (lambda f: f.dp.session.mean("age"), "mean is asked of a table: session.table('visits').mean(...)"),
     (lambda f: f.dp.session.execute("SELECT 1"), "session.sql('SELECT COUNT(*) FROM visits', epsilon=0.1)"),
     (lambda f: f.dp.session.balance, "session.remaining and session.spent"),
+    (lambda f: f.dp.session.public(f, "wards"), "public=True"),
     (lambda f: f.dp.session.tabel, "a session has no tabel; did you mean table?"),
 ]
 

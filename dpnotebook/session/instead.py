@@ -36,6 +36,7 @@ CHANGES = (
     "convert_dtypes infer_objects add_prefix add_suffix set_axis truncate"
 )
 STATEMENTS = ["query", "execute", "ask", "run_sql", "cursor", "select", "read_sql", "answer"]
+PUBLIC = ["public", "add_public", "public_table", "register_public", "add", "add_table", "load", "table_public"]
 LEFT = [
     "budget_left",
     "left",
@@ -186,6 +187,11 @@ def refuse_of_session(name: str, tables: Collection[str], there: Collection[str]
     if name in STATEMENTS:
         text = f"SELECT COUNT(*) FROM {_plain(table)}"
         raise UnknownVerb(f"a session has no {name}; SQL is asked by session.sql({text!r}, epsilon=0.1)")
+    if name in PUBLIC:
+        raise UnknownVerb(
+            f"a session has no {name}; session.register(wards, 'wards', public=True) adds a table about nobody, and "
+            "session.protect(visits, 'visits', unit='patient') one about people"
+        )
     if name in LEFT:
         raise UnknownVerb(
             f"a session has no {name}; session.remaining and session.spent say what is left of the budget"

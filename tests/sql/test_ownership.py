@@ -7,6 +7,9 @@ from ownership_data import RELATIONS, UNITS, connect, is_owned, most_rows, selec
 from dpnotebook.errors import SQLError
 
 SOUND = [
+    "SELECT COUNT(*) FROM visits SEMI JOIN users USING (uid)",
+    "SELECT v.region, COUNT(*) FROM visits v ANTI JOIN users u ON u.uid = v.uid AND u.income > 3 GROUP BY v.region",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN users u ON u.uid = v.uid AND u.name = 'N' WHERE u.uid IS NULL AND v.ok",
     "SELECT COUNT(*) FROM visits",
     "SELECT region, COUNT(*), SUM(cost) FROM visits WHERE age > 3 OR ok GROUP BY region",
     # joins on the unit
@@ -160,6 +163,7 @@ SOUND = [
     "regions) WHERE k = 1",
 ]
 AWKWARD = [
+    "SELECT SUM(EXTRACT(YEAR FROM AGE(DATE '2025-03-01', day))), SUM(YEAR(AGE(day, DATE '2030-02-28'))) FROM visits",
     "SELECT SUM(age / n), SUM(age * n), SUM(age + n), SUM(age - n), SUM(age % n), SUM(-age), SUM(ABS(n)) FROM visits",
     "SELECT SUM(SQRT(cost)), SUM(LN(cost)), SUM(EXP(cost)), SUM(POWER(cost, age)), SUM(ROUND(cost, 2)) FROM visits",
     "SELECT COUNT(*) FROM visits WHERE CAST(region AS INTEGER) = 1 OR CAST(cost AS INTEGER) > 3",

@@ -32,6 +32,11 @@ def checked_folder(path: object, *, overwrite: bool, mark: str) -> Path:
         target = Path(os.fspath(path))  # type: ignore[call-overload]
         there, parent = os.path.lexists(target), target.absolute().parent.is_dir()
     except (TypeError, ValueError):
+        if hasattr(path, "columns"):
+            raise ArgumentError(
+                "publish() writes a report of releases; a table about nobody, to join others with, is added by "
+                "session.register(df, 'name', public=True)"
+            ) from None
         raise ArgumentError(f"publish() takes the path of a folder, such as 'report', not {shorten(path)}") from None
     said = shorten(str(target), 200)
     if target.suffix:
