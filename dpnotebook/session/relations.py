@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dpnotebook.dialect.attributes import identifier
 from dpnotebook.engine.base import Source
@@ -20,6 +23,8 @@ from dpnotebook.sql.statement import Relation, Statement
 
 if TYPE_CHECKING:
     from dpnotebook.sql.linear.public_joins import PublicRows
+
+MOST_ROWS_COMPARED = 100_000  # of a public table whose columns are looked through for values that come twice
 
 
 class Relations:
@@ -116,7 +121,33 @@ class Relations:
             private=False,
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
+            **self._told(name, source),
         )
+
+    def _told(self, name: str, source: Source) -> dict[str, Any]:
+        """Return what a `Relation` says of the values of a public table that is at hand."""
+        kinds = self.workspace.kinds(name)
+        if not kinds or not source.at_hand:
+            return {}
+        numbers = [column for column, kind in kinds.items() if kind in ("integer", "number")]
+        sought = ["COUNT(*) AS n"]
+        for place, column in enumerate(numbers):
+            sought += [f"CAST({end}({identifier(column)}) AS DOUBLE) AS {end}_{place}" for end in ("MIN", "MAX")]
+        found = self._of_all_rows(name, sought)
+        pairs = {column: (found[f"MIN_{place}"], found[f"MAX_{place}"]) for place, column in enumerate(numbers)}
+        ends = {column: pair for column, pair in pairs.items() if all(map(math.isfinite, pair))}
+        if found["n"] > MOST_ROWS_COMPARED:
+            return {"ends": ends}
+        listed = [column for column, kind in kinds.items() if kind != "other"]
+        different = [f"COUNT(DISTINCT {identifier(column)}) AS n_{place}" for place, column in enumerate(listed)]
+        counted = self._of_all_rows(name, ["COUNT(*) AS n", *different])
+        unique = frozenset(column for place, column in enumerate(listed) if counted[f"n_{place}"] == counted["n"])
+        return {"ends": ends, "unique": unique}
+
+    def _of_all_rows(self, name: str, sought: list[str]) -> dict[str, float]:
+        """Return numbers that are worked out of all rows of a public table; NaN where there are none."""
+        found = self.workspace.run(f"SELECT {', '.join(sought)} FROM {identifier(name)}", [name])
+        return {each: float(np.ma.filled(np.ma.asarray(of, dtype=float), math.nan)[0]) for each, of in found.items()}
 
     def few_rows(self, name: str) -> PublicRows:
         """Return a public table of few rows, for planning; of more, which are not read, none.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -476,16 +477,15 @@ def reveal_statement(
         Finds the releases that it made sharper.
     """
     frames = [select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)]
-    ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
+    kinds = {key.name: key.kind for key in statement.selects[0].keys}
+    keys = list(kinds)
     redraw = partial(_redrawn, record, statement, frames, earlier)
     found = WorkedOut(frames[0])
     samples: Callable[[int], Mapping[str, NDArray[Any]]] = partial(_samples, redraw)
     if statement.outer is not None:
         derivation = Derivation(statement, frames, redraw, public, outer)
         found, samples = derivation.worked_out(confidence), derivation.samples
-        names = [key.name for key in statement.selects[0].keys]
-        if list(found.frame.columns[: len(names)]) != names:
-            ordered = ()
+        keys = _keys_of(found.frame, kinds)
     return Release(
         frame=found.frame,
         question=statement,
@@ -495,7 +495,7 @@ def reveal_statement(
         paid=0.0,
         confidence=confidence,
         unit="",
-        ordered=ordered,
+        ordered=tuple(_ordered(kinds[name]) for name in keys),
         sources=_sources(record, earlier),
         notes=(*notes, *_notes(record, statement), *_hidden(record, statement, frames), *found.notes),
         worked_out=found.measures,
@@ -665,6 +665,15 @@ def _columns(name: str, found: Estimates) -> dict[str, Any]:
 def _column(values: NDArray[np.float64]) -> Any:
     """Return one value a group; where each is several quantiles, a list of them."""
     return values if values.ndim == 1 else [list(map(float, row)) for row in values]
+
+
+def _keys_of(frame: pd.DataFrame, kinds: Collection[str]) -> list[str]:
+    """Return the first columns of what was worked out that are keys, where they tell its rows apart."""
+    columns = list(frame.columns)
+    found = list(
+        itertools.takewhile(lambda name: name in kinds and column_name(name, "std_error") not in columns, columns)
+    )
+    return [] if len(set(found)) < len(found) or frame[found].duplicated().any() else found
 
 
 def _ordered(kind: str) -> bool:

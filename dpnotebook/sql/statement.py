@@ -46,6 +46,9 @@ class Relation:
         Columns of numbers that can be closer than floating-point numbers are, which they are read as.
     dates
         Columns that hold dates, which have no hours.
+    ends, unique
+        Of a public table whose rows are at hand: the least and the largest number of each column of numbers, and the
+        columns that have each of their values once.
     """
 
     name: str
@@ -59,6 +62,8 @@ class Relation:
     population: str | None = None
     rounded: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
+    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    unique: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

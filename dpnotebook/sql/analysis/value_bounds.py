@@ -80,6 +80,11 @@ def _of_column(node: exp.Expr, scope: Scope, relations: Mapping[str, Relation], 
     column, attribute = column_of(node, scope, text), declared_attribute(node, scope, relations, text)
     if isinstance(attribute, Range | Bins):
         return Fraction(attribute.bounds[0]), Fraction(attribute.bounds[1])
+    if column is not None and column.origin is not None:
+        relation = relations[column.origin[0]]
+        if column.origin[1] in relation.ends:  # of a public table, whose values everybody may know
+            low, high = relation.ends[column.origin[1]]
+            return Fraction(repr(low)), Fraction(repr(high))
     return TRUTH if column is not None and column.kind == "boolean" else EVERYTHING
 
 

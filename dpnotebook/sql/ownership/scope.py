@@ -69,7 +69,7 @@ class Column:
     unit
         Whether it is the privacy unit of its row.
     origin
-        The protected table and the column whose values it has as they are.
+        The table and the column whose values it has as they are.
     lost
         A declared column that had this name before it was redefined.
     bare, shown

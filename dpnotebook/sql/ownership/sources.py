@@ -115,7 +115,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             exp.column(exp.to_identifier(name, quoted=True), table=alias),
             relation.columns[name],
             unit=relation.private and name == relation.unit,
-            origin=(relation.name, name) if relation.private else None,
+            origin=(relation.name, name),
             element=relation.elements.get(name),
             rounded=name in relation.rounded,
         )
