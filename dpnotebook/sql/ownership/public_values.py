@@ -26,7 +26,7 @@ NOT_THERE = ("qualify", "windows", "distinct", "with", "with_", "sample", "pivot
 
 
 @dataclass(frozen=True)
-class _Joined:
+class _PublicTable:
     """A public table that is joined on a column which is grouped by.
 
     Parameters
@@ -98,7 +98,7 @@ def with_public_values(tree: exp.Expr, relations: Mapping[str, Relation], text: 
         if any(value and part != "expressions" for part, value in group.args.items()):
             continue
         keys = [_key(select, node) for node in group.expressions]
-        found = (_joined(select, join, keys, known) for join in select.args.get("joins") or [])
+        found = (_public_table(select, join, keys, known) for join in select.args.get("joins") or [])
         joined = next((one for one in found if one is not None and _asked(select, keys, one)), None)
         if joined is not None:
             made = _outside(select, keys, joined, text)
@@ -135,9 +135,9 @@ def _key(select: exp.Select, node: exp.Expr) -> exp.Expr:
     return bare(node)
 
 
-def _joined(
+def _public_table(
     select: exp.Select, join: exp.Join, keys: list[exp.Expr], relations: Mapping[str, Relation]
-) -> _Joined | None:
+) -> _PublicTable | None:
     """Return a public table that is joined on a column that has each value once and is grouped by; None of others."""
     table = join.this
     relation = relations.get(table.name) if isinstance(table, exp.Table) else None
@@ -159,12 +159,12 @@ def _joined(
             return None
         own = inside.table.casefold() == called != outside.table.casefold()
         if own and inside.name.casefold() in {name.casefold() for name in relation.unique}:
-            found = _Joined(join, called, relation, outside, inside, frozenset(others))
+            found = _PublicTable(join, called, relation, outside, inside, frozenset(others))
             return found if any(map(found.is_key, keys)) else None
     return None
 
 
-def _asked(select: exp.Select, keys: list[exp.Expr], joined: _Joined) -> bool:
+def _asked(select: exp.Select, keys: list[exp.Expr], joined: _PublicTable) -> bool:
     """Return whether something of the public table is grouped by, or aggregated though it is one value a group."""
     return any(map(joined.tells, keys)) or any(map(joined.is_value, _calls(select)))
 
@@ -178,7 +178,7 @@ def _calls(select: exp.Select) -> Iterator[exp.Expr]:
                 yield node
 
 
-def _outside(select: exp.Select, keys: list[exp.Expr], joined: _Joined, text: Text) -> exp.Select:
+def _outside(select: exp.Select, keys: list[exp.Expr], joined: _PublicTable, text: Text) -> exp.Select:
     """Return the select as one over the groups of its rows, and over the public table again."""
     named = [(bare(item.unalias()), item.alias or item.name) for item in select.expressions]
     names = {node: name for node, name in reversed(named) if name}
