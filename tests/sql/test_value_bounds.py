@@ -10,14 +10,17 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.domain import Bins, Boolean, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Dates, Domain, Range
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.statement import Relation
 
-DOMAIN = Domain({"age": Range(-3, 110), "pay": Bins(0.5, 200.5, width=10), "smokes": Boolean()})
+DOMAIN = Domain({
+    "age": Range(-3, 110), "pay": Bins(0.5, 200.5, width=10), "smokes": Boolean(),
+    "born": Dates("1930-01-15", "2020-12-31"), "came": Dates("2019-01-01", "2024-12-31"),
+})  # fmt: skip
 KINDS = {
     **{"who": "integer", "age": "integer", "pay": "number", "smokes": "boolean", "cost": "number", "seen": "time"},
-    "note": "text",
+    **{"born": "time", "came": "time", "note": "text"},
 }
 VISITS = Relation("visits", KINDS, unit="who", max_rows=1, domain=DOMAIN)
 
@@ -54,9 +57,19 @@ FOLLOW = {
     "DAYOFWEEK(seen)": (0, 6),
     "ISODOW(seen)": (1, 7),
     "WEEK(seen)": (1, 53),
+    "YEAR(born)": (1930, 2020),
+    "EXTRACT(YEAR FROM CAST(born AS DATE))": (1930, 2020),
+    "2025 - YEAR(born)": (5, 95),
+    "EXTRACT(YEAR FROM AGE(DATE '2025-06-30', born))": (4, 96),
+    "EXTRACT(YEAR FROM AGE(born, DATE '1940-06-30'))": (-11, 81),
+    "DATE_DIFF('year', born, DATE '2025-06-30')": (5, 95),
+    "DATE_DIFF('month', born, DATE '2025-06-30')": (54, 1145),
+    "DATE_DIFF('day', DATE '2020-01-01', born)": (-32858, 365),
+    "DATE_DIFF('day', born, TIMESTAMP '2025-06-30 12:00:00') // 7": (234, 4981),
 }
 UNKNOWN = [
     *("cost", "cost * 2", "age * cost", "pay * age", "LEAST(cost, 500)", "1 / age", "YEAR(seen)", "LENGTH(note)"),
+    *("DATE_DIFF('day', born, came)", "DATE_DIFF('hour', born, DATE '2025-06-30')", "DATE_DIFF('day', seen, born)"),
     *(
         "CASE WHEN smokes THEN cost ELSE 0 END",
         "3",
@@ -93,6 +106,7 @@ def test_every_row_lies_between_them(expression):
             "pay": random.uniform(0.5, 200.5, rows),
             "smokes": random.random(rows) < 0.5,
             "cost": random.normal(0, 100, rows) ** 3,
+            "born": pd.Timestamp("1930-01-15") + pd.to_timedelta(random.integers(0, 33_223, rows), unit="D"),
             "seen": pd.Timestamp("1999-01-01") + pd.to_timedelta(random.integers(0, 3 * 10**8, rows), unit="s"),
         }
     )

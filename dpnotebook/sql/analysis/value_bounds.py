@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from datetime import date, datetime
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.expressions import CONDITIONS
 from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Attribute, Bins, Range
+from dpnotebook.domain import Attribute, Bins, Dates, Range
 from dpnotebook.sql.ownership.expressions import bare, column_of
 from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.parse.arguments import whole_number
@@ -29,6 +30,11 @@ Of: TypeAlias = Callable[[exp.Expr], Interval]
 EVERYTHING: Interval = (-math.inf, math.inf)
 TRUTH: Interval = (Fraction(0), Fraction(1))
 LARGEST = 10**300  # what is beyond that may be no number of a computer's
+NUMBERED: dict[str, Callable[[date], int]] = {  # by the unit of a difference, the number of a day's
+    "YEAR": lambda day: day.year,
+    "MONTH": lambda day: 12 * day.year + day.month,
+    "DAY": lambda day: day.toordinal(),
+}
 PARTS = {  # of times; the year and the date have no ends
     **{"QUARTER": (1, 4), "MONTH": (1, 12), "WEEK": (1, 53), "ISOWEEK": (1, 53), "DAY": (1, 31), "HOUR": (0, 23)},
     **{"MINUTE": (0, 59), "DAYOFYEAR": (1, 366), "DOY": (1, 366), "ISODOW": (1, 7), "DOW": (0, 6), "DAYOFWEEK": (0, 6)},
@@ -50,12 +56,18 @@ def value_bounds(
         The statement.
     """
 
+    def dates(node: exp.Expr) -> Dates | None:
+        attribute = declared_attribute(node, scope, relations, text)
+        return attribute if isinstance(attribute, Dates) else None
+
     def of(node: exp.Expr) -> Interval:
         node = bare(node)
         if isinstance(node, exp.Column):
             return _of_column(node, scope, relations, text)
         if isinstance(node, CONDITIONS):
             return TRUTH
+        if (years := _of_years(node, dates)) is not None:
+            return years
         rule = RULES.get(type(node))
         ends = EVERYTHING if rule is None else rule(node, of)
         beyond = any(isinstance(end, Fraction) and abs(end) > LARGEST for end in ends)
@@ -86,6 +98,42 @@ def _of_column(node: exp.Expr, scope: Scope, relations: Mapping[str, Relation], 
             low, high = relation.ends[column.origin[1]]
             return Fraction(repr(low)), Fraction(repr(high))
     return TRUTH if column is not None and column.kind == "boolean" else EVERYTHING
+
+
+def _of_years(node: exp.Expr, dates: Callable[[exp.Expr], Dates | None]) -> Interval | None:
+    """Return between which numbers a year of declared or written days lies, or so many years or days between them.
+
+    Of two declared columns these are far apart, and what is between two days is mostly short: nothing is said of it.
+    """
+    if isinstance(node, exp.Year) or (isinstance(node, exp.Extract) and node.this.name.upper() == "YEAR"):
+        days = _days(node.expression if isinstance(node, exp.Extract) else node.this, dates)
+        return None if days is None else (Fraction(days[0].year), Fraction(days[1].year))
+    unit = node.args.get("unit") if isinstance(node, exp.DateDiff) else None
+    number = None if unit is None else NUMBERED.get(unit.name.upper())
+    if number is None:
+        return None
+    later, earlier = _days(node.this, dates), _days(node.expression, dates)
+    if later is None or earlier is None or (later[0] < later[1] and earlier[0] < earlier[1]):
+        return None
+    return Fraction(number(later[0]) - number(earlier[1])), Fraction(number(later[1]) - number(earlier[0]))
+
+
+def _days(node: exp.Expr, dates: Callable[[exp.Expr], Dates | None]) -> tuple[date, date] | None:
+    """Return the first and the last day that an expression can be, of a declared column or one that is written out."""
+    node = bare(node)
+    if isinstance(node, exp.Cast) and isinstance(bare(node.this), exp.Column):
+        node = bare(node.this)
+    if isinstance(node, exp.Column):
+        declared = dates(node)
+        return None if declared is None else (declared.first, declared.last)
+    written = node.this if isinstance(node, exp.Cast | exp.Date) else None
+    if not isinstance(written, exp.Literal) or not written.is_string:
+        return None
+    try:
+        day = datetime.fromisoformat(written.name).date()
+    except ValueError:
+        return None
+    return day, day
 
 
 def _literal(node: exp.Expr, of: Of) -> Interval:
@@ -120,6 +168,15 @@ def _divided(node: exp.Expr, of: Of) -> Interval:
     if isinstance(least, float) or isinstance(most, float) or least <= 0 <= most:
         return EVERYTHING
     return _product(of(node.this), (1 / most, 1 / least))
+
+
+def _whole_times(node: exp.Expr, of: Of) -> Interval:
+    """Return how many whole times a number can be in another; down or up makes one of difference."""
+    low, high = _divided(node, of)
+    return (
+        low if isinstance(low, float) else Fraction(math.floor(low)),
+        high if isinstance(high, float) else Fraction(math.ceil(high)),
+    )
 
 
 def _product(one: Interval, other: Interval) -> Interval:
@@ -196,6 +253,7 @@ RULES: dict[type[exp.Expr], Callable[[exp.Expr, Of], Interval]] = {
     exp.Sub: _taken,
     exp.Mul: _times,
     **dict.fromkeys((exp.Div, exp.SafeDivide), _divided),
+    exp.IntDiv: _whole_times,
     exp.Case: _case,
     exp.If: _if,
     exp.Coalesce: _first_known,
