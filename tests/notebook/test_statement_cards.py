@@ -255,9 +255,11 @@ def test_people_are_counted_in_units():
 
 def test_arrays_of_quantiles(page):
     columns = {"ward": ["A"], "quartiles": [[1.0, 20.5, 99.0]]}
-    columns |= {f"quartiles_{name}": [[1.0, 1.0, 1.0]] for name in ("std_error", "lower", "upper")}
+    columns |= {"quartiles_std_error": [[1.0, 2.0, 1.0]]}
+    columns |= {"quartiles_lower": [[1.0, 16.5, 97.0]], "quartiles_upper": [[3.0, 24.5, 99.0]]}
     made = release(pd.DataFrame(columns), QUARTILES)
-    assert page(release_html(made)).rows == [["ward", "quartiles"], ["A", "1, 20.5, 99"]]
+    said = "1.0 (1.0 to 3.0), 20.5 (16.5 to 24.5), 99.0 (97.0 to 99.0)"
+    assert page(release_html(made)).rows == [["ward", "quartiles"], ["A", said]]
     with pytest.raises(SQLError, match="interval"):
         plot_release(made)
 
@@ -370,3 +372,16 @@ def session_of_visits():
     with dpn.Session(dpn.Budget(1_000, 1e-6), ":memory:", confirm="never") as session:
         session.protect(rows, "visits", unit="who", max_rows=2, domain={"age": dpn.Range(0, 99)})
         yield session
+
+
+def test_quantiles_in_one_column_have_an_interval_each():
+    frame = pd.DataFrame({"cost": np.arange(2_000) % 100})
+    with dpn.Session(dpn.Budget(5.0), ledger=":memory:") as session:
+        session.protect(frame, "visits", domain={"cost": dpn.Range(0, 99)})
+        text = "SELECT PERCENTILE_CONT(cost, [0.25, 0.75]) AS q FROM visits"
+        release = session.sql(text, epsilon=1.0).run()
+        said = str(release)
+    lower, upper = (release.frame[f"q_{part}"][0] for part in ("lower", "upper"))
+    assert all(f"({low:.0f} to {high:.0f})" in said for low, high in zip(lower, upper, strict=True))
+    assert "95% intervals from noise" in said
+    assert "to see their intervals" not in said

@@ -140,6 +140,25 @@ def written(value: Any) -> str:
     return label(value)
 
 
+def written_in(release: Release, name: str, row: int) -> str:
+    """Return a value without an interval; of several in one, as quantiles are, each with its own."""
+    value, ends = release.frame[name].iloc[row], [column_name(name, part) for part in ("lower", "upper")]
+    if not isinstance(value, (list, np.ndarray)) or not set(ends) <= set(release.frame.columns):
+        return written(value)
+    lower, upper = (release.frame[end].iloc[row] for end in ends)
+    each = zip(value, lower, upper, strict=True)
+    return ", ".join(f"{formatting.value(one, (high - low) / 2)} ({_between(low, high)})" for one, low, high in each)
+
+
+def _between(lower: float, upper: float) -> str:
+    return " to ".join(formatting.value(end, (upper - lower) / 2) for end in (lower, upper))
+
+
+def _lists_intervals(release: Release) -> bool:
+    """Return whether a column holds several values in one, each with an interval."""
+    return any(column_name(name, "lower") in release.frame.columns for name in beside(release))
+
+
 def _of_lists(column: Any) -> bool:
     return len(column) > 0 and column.dtype == object and isinstance(column.iloc[0], (list, np.ndarray))
 
@@ -183,7 +202,7 @@ def combined(release: Release) -> str:
 
 def intervals(release: Release) -> str:
     """Return what the intervals cover, and what they do not; empty where nothing has one."""
-    if not release.measures:
+    if not (release.measures or _lists_intervals(release)):
         return ""
     return f"{formatting.percent(release.confidence)} intervals from noise" + (
         ", all at once" if release.together else ""
@@ -297,7 +316,7 @@ def _table(release: Release, found: list[Series]) -> Table:
         cells = [cell(label(each[row], blank[row])) for each in levels]
         for series, images in zip(found, drawn, strict=True):
             cells += _answer(series, row, None if images is None else images[row])
-        rows.append((*cells, *(cell(written(release.frame[name].iloc[row])) for name in others)))
+        rows.append((*cells, *(cell(written_in(release, name, row)) for name in others)))
     return Table((*head, *others), align + "r" * len(others), tuple(rows))
 
 
@@ -369,7 +388,7 @@ def _notes(release: Release) -> Iterator[str]:
         from dpnotebook.sql.aggregates.expected import HELD
 
         bounded = BOUNDED_AND_HELD if any(HELD in note for note in release.notes) else BOUNDED
-        yield bounded if release.measures else WORKED_OUT
+        yield bounded if release.measures or _lists_intervals(release) else WORKED_OUT
         return
     domain = release.question.where.domain
     for measure in release.question.measures:

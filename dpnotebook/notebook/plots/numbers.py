@@ -15,7 +15,7 @@ from dpnotebook.notebook.cards.release import (
     beside,
     facts,
     series_of,
-    written,
+    written_in,
 )
 from dpnotebook.notebook.plots.levels import key_levels
 from dpnotebook.notebook.tables import AnswerTable
@@ -81,7 +81,7 @@ def answer_table(release: Release, rows: int | None = None) -> AnswerTable:
     found = list(series_of(release))
     columns = [key.names for key in keys]
     columns += [said(series, unit=False) for series in found]
-    columns += [[written(value) for value in release.frame[name]] for name in others]
+    columns += [[written_in(release, name, row) for row in range(len(release.frame))] for name in others]
     return AnswerTable(
         (*(key.title for key in keys), *(_title(series) for series in found), *others),
         tuple(zip(*columns, strict=True)) if columns else (),
