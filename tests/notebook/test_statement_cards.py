@@ -258,7 +258,7 @@ def test_arrays_of_quantiles(page):
     columns |= {"quartiles_std_error": [[1.0, 2.0, 1.0]]}
     columns |= {"quartiles_lower": [[1.0, 16.5, 97.0]], "quartiles_upper": [[3.0, 24.5, 99.0]]}
     made = release(pd.DataFrame(columns), QUARTILES)
-    said = "1.0 (1.0 to 3.0), 20.5 (16.5 to 24.5), 99.0 (97.0 to 99.0)"
+    said = "1 (1 to 3), 20.5 (16.5 to 24.5), 99 (97 to 99)"
     assert page(release_html(made)).rows == [["ward", "quartiles"], ["A", said]]
     with pytest.raises(SQLError, match="interval"):
         plot_release(made)
