@@ -18,6 +18,7 @@ from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_epsilon, counts_tell_rates, much_closer
+from dpnotebook.session.first_look import with_look
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
@@ -100,6 +101,7 @@ class Statements:
         self.draw: Draw | None = None  # noise; the exact laws unless a test says otherwise
         self.hide = True
         self.minimum: int | None = None  # the smallest noisy count of a group that is shown
+        self.most: float | None = None  # the epsilon that one question may take
         self._table, self._history = table, history
 
     def query(
@@ -163,11 +165,12 @@ class Statements:
             )
         if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
             statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
-        route = Route(
-            partial(self._decided, session, text, statement, parameters, contribution, bounds),
-            partial(self._stands, statement.table),
-        )
-        return route.first(accuracy, fresh)
+        decided = partial(self._decided, session, text, statement, parameters, contribution, bounds)
+
+        def looking(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
+            return with_look(decided(accuracy, fresh, route), lambda other: decided(other, False, None), self.most)
+
+        return Route(looking, partial(self._stands, statement.table)).first(accuracy, fresh)
 
     def _stands(self, table: str) -> tuple[str, tuple[int, ...]]:
         """Return in which state the ledger is."""

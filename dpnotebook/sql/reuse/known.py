@@ -26,7 +26,6 @@ from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.layers import with_combinations_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
-from dpnotebook.sql.aggregates.moved import without_moved
 from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
@@ -238,9 +237,8 @@ def estimates(one: AnsweredSelect, confidence: float) -> list[Estimates]:
 
 
 def half_widths(one: AnsweredSelect, confidence: float) -> list[float]:
-    """Return half the length of the longest interval of each aggregate, as far as it holds noise."""
-    of_noise = estimate(without_moved(one.measuring), one.numbers, confidence)
-    return [float(np.max((found.upper - found.lower) / 2)) for found in of_noise]
+    """Return half the length of the longest interval of each aggregate."""
+    return [float(np.max((found.upper - found.lower) / 2)) for found in estimates(one, confidence)]
 
 
 def planned_measures(statement: Statement, one: AnsweredSelect, confidence: float) -> tuple[PlannedMeasure, ...]:

@@ -1,0 +1,185 @@
+"""An error whose price is not known yet: a small first look tells it, and then it is paid, up to what was agreed to.
+
+How wrong a mean or a sum over people with many rows will be depends on what nobody has said: where values lie, and how
+much one person adds. The first look is the statement itself for a small epsilon. Its answer is a release like any
+other; what it finds tells what the error takes. Where that is far more than was paid so far it is told too roughly, so
+that no step costs more than four times the one before: all that come before the last one cost a third of it at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpnotebook.errors import DPError
+from dpnotebook.planner.plan import BudgetState, Plan, Rest
+from dpnotebook.query.question import Accuracy
+from dpnotebook.session.query import Look, Query
+
+if TYPE_CHECKING:
+    from dpnotebook.ledger import Ledger
+    from dpnotebook.session.release import Release
+
+LOOK = 200  # the first look takes such a part of the budget
+CHEAP = 16  # times what it takes, an error's known price has to be worth a look that may find a lower one
+MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to
+STEP = 4  # times what the step before took, at most
+STEPS = 8
+KEPT = 1.05  # times an error that was asked for, up to which it is kept: how wide intervals are is noisy itself
+
+Decide = Callable[[Accuracy], Query]
+
+
+def with_look(query: Query, decide: Decide, most: float | None) -> Query:
+    """Return a query for an error with a first look, where its price is not known, or may be far lower.
+
+    Parameters
+    ----------
+    query
+        For an error.
+    decide
+        Gives the query for another accuracy, without a look.
+    most
+        The epsilon that one question may take; None where only the budget bounds it.
+    """
+    if query.accuracy.error is None or query.fresh:
+        return query
+    accountant, remaining = query.session.ledger.accountant, query.session.ledger.remaining
+    try:
+        plan: Plan | None = query.plan
+    except DPError:
+        plan = None
+    if plan is not None and plan.free:
+        return query
+    units = accountant.total // LOOK
+    if plan is not None and plan.cost.units < CHEAP * units:
+        return query
+    known = plan is not None and plan.affordable
+    ceiling = plan.cost.units if known and plan is not None else accountant.total // MOST
+    if most is not None:
+        ceiling = min(ceiling, accountant.units(most))
+    ceiling = min(ceiling, remaining)
+    first = _at(query, decide, units)
+    if first is None or units * STEP > ceiling or not _finds_more(first.plan):
+        return query
+    return replace(query, question=first.question, statement=first.statement, look=Look(first, ceiling, decide))
+
+
+def _at(query: Query, decide: Decide, units: int) -> Query | None:
+    """Return a query for a price in units, if that can be paid; None where it cannot, or nothing is measured."""
+    epsilon = float(f"{query.session.ledger.accountant.epsilon(units):.3g}")
+    try:
+        found = decide(Accuracy(epsilon, confidence=query.accuracy.confidence))
+        plan = found.plan
+    except DPError:
+        return None
+    return found if plan.affordable and not plan.forbidden else None
+
+
+def _finds_more(plan: Plan) -> bool:
+    """Return whether a plan finds what errors depend on, which are of one kind: no error holds for two."""
+    kinds = {part.unit or "plain numbers" for part in plan.parts}
+    hidden = [part for part in plan.parts if math.isnan(part.half_width)]
+    return not plan.free and len(kinds) == 1 and bool(hidden)
+
+
+def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> Plan:
+    """Return the plan of a first look, with what may be paid after it."""
+    accountant = ledger.accountant
+    rest = Rest(accuracy.text, accountant.epsilon(look.most), look.most / accountant.total)
+    return replace(plan, rest=rest)
+
+
+def answered(query: Query, run: Callable[[Query], Release]) -> Release:
+    """Return the answer of a query with a first look: look, and pay for the error that was asked for; see `Query.run`.
+
+    Parameters
+    ----------
+    query
+        With a look.
+    run
+        Charges for a query, measures, records and reveals.
+    """
+    assert query.look is not None
+    ledger, look = query.session.ledger, query.look
+    before = ledger.spent
+    paid = _units(look.first)
+    release = run(_as(query, look.first))
+    last, numbers, why = paid, [release.number], ""
+    for _ in range(STEPS):
+        step = _next(query, look, last, paid)
+        if isinstance(step, str):
+            why = step
+            break
+        last = _units(step)
+        release = run(_as(query, step))
+        paid += last
+        if release.number not in numbers:
+            numbers.append(release.number)
+        if step.accuracy.error is not None and (not last or _widest(release) <= KEPT * step.accuracy.error):
+            break
+    return _told(query, release, numbers, why, ledger.spent - before)
+
+
+def _as(query: Query, step: Query) -> Query:
+    """Return a step of a query, which shows and checks what that does."""
+    return replace(step, guard=query.guard, shown=query.shown)
+
+
+def _units(query: Query) -> int:
+    """Return what a query costs as the ledger stands."""
+    plan = query.plan
+    return 0 if plan.free else plan.cost.units
+
+
+def _next(query: Query, look: Look, last: int, paid: int) -> Query | str:
+    """Return what is paid next, or why nothing more is."""
+    accountant, left = query.session.ledger.accountant, look.most - paid
+    needs = math.inf
+    try:
+        step = look.decide(query.accuracy)
+        plan = step.plan
+        if plan.free:
+            return step
+        needs = plan.cost.units
+        if needs <= min(STEP * last, left) and plan.affordable and not plan.forbidden:
+            return step
+    except DPError as error:
+        why = str(error)
+    else:
+        why = (
+            f"{query.accuracy.text} needs {100 * needs / accountant.total:.3g}% of the budget "
+            f"(ε {accountant.epsilon(round(needs)):.3g}) as far as is known now, more than was agreed to"
+        )
+    rung = _at(query, look.decide, STEP * last)
+    if rung is not None and 2 * _units(rung) <= left and needs > STEP * last:
+        return rung
+    return why
+
+
+def _widest(release: Release) -> float:
+    """Return half of the longest interval of what a release shows."""
+    frame = release.frame
+    names = [name.removesuffix("_lower") for name in frame.columns if name.endswith("_lower")]
+    widths = [(frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2 for name in names]
+    return max((float(one) for one in widths if one == one), default=math.inf)
+
+
+def _told(query: Query, release: Release, numbers: list[int], why: str, paid: int) -> Release:
+    """Return the last release of several steps, with what all of them took and whether the error was kept."""
+    ledger, error = query.session.ledger, query.accuracy.error
+    assert error is not None
+    notes = []
+    if len(numbers) > 1:
+        listed = ", ".join(f"#{number}" for number in numbers)
+        notes.append(f"{query.accuracy.text} took {len(numbers)} steps, releases {listed}")
+    widest = _widest(release)
+    if why:
+        notes.append(f"{query.accuracy.text} is not kept, and nothing more was spent: {why}. Asked again, it is priced")
+    elif widest > KEPT * error and math.isfinite(widest):
+        notes.append(f"{query.accuracy.text} was asked for, and intervals reach ±{widest:.4g}")
+    accountant = ledger.accountant
+    budget = BudgetState.around(accountant, ledger.spent - paid, paid)
+    return replace(release, notes=(*release.notes, *notes), paid=accountant.epsilon(paid), budget=budget)
