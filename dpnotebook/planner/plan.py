@@ -206,6 +206,9 @@ class Comparisons:
     afresh: Callable[[], Plan | None] = _none
 
 
+KEPT = 1.1  # times an error that was asked for, up to which an interval keeps it whose length noise decides on
+
+
 @dataclass(frozen=True)
 class Rest:
     """What may be paid after a first look that tells what an error takes.

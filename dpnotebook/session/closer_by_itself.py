@@ -74,9 +74,7 @@ class Route:
         same = same and now.look is None and query.look is None
         # Without the route: what it leads to holds for this state only, and must not be held by what holds it.
         routed = (
-            query
-            if same
-            else replace(query, question=now.question, statement=now.statement, look=now.look, route=None)
+            query if same else replace(query, question=now.question, statement=now.statement, look=now.look, route=None)
         )
         self._latest = state, query, routed
         return routed

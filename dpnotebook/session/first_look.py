@@ -27,7 +27,7 @@ CHEAP = 16  # times what it takes, an error's known price has to be worth a look
 MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to
 STEP = 4  # times what the step before took, at most
 STEPS = 8
-KEPT = 1.05  # times an error that was asked for, up to which it is kept: how wide intervals are is noisy itself
+MISSED = 2  # times what missed an error, at least, is paid next
 
 Decide = Callable[[Accuracy], Query]
 
@@ -61,10 +61,14 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     if most is not None:
         ceiling = min(ceiling, accountant.units(most))
     ceiling = min(ceiling, remaining)
-    first = _at(query, decide, units)
-    if first is None or units * STEP > ceiling or not _finds_more(first.plan):
-        return query
-    return replace(query, question=first.question, statement=first.statement, look=Look(first, ceiling, decide))
+    while units * STEP <= ceiling:
+        first = _at(query, decide, units)
+        if first is not None and _finds_more(first.plan):
+            return replace(query, question=first.question, statement=first.statement, look=Look(first, ceiling, decide))
+        if plan is not None or first is None:
+            break  # a price is known, and no look finds a lower one
+        units *= STEP  # what is known was found with much noise
+    return query
 
 
 def _at(query: Query, decide: Decide, units: int) -> Query | None:
@@ -103,13 +107,12 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
         Charges for a query, measures, records and reveals.
     """
     assert query.look is not None
-    ledger, look = query.session.ledger, query.look
-    before = ledger.spent
+    look = query.look
     paid = _units(look.first)
     release = run(_as(query, look.first))
-    last, numbers, why = paid, [release.number], ""
+    last, numbers, why, missed, kept = paid, [release.number], "", False, False
     for _ in range(STEPS):
-        step = _next(query, look, last, paid)
+        step = _next(query, look, last, paid, missed)
         if isinstance(step, str):
             why = step
             break
@@ -118,9 +121,11 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
         paid += last
         if release.number not in numbers:
             numbers.append(release.number)
-        if step.accuracy.error is not None and (not last or _widest(release) <= KEPT * step.accuracy.error):
+        missed = step.accuracy.error is not None  # until what it delivered answers for nothing
+        if not last:
+            kept = missed
             break
-    return _told(query, release, numbers, why, ledger.spent - before)
+    return _told(query, release, numbers, "" if kept else why or _reach(release), paid)
 
 
 def _as(query: Query, step: Query) -> Query:
@@ -134,8 +139,12 @@ def _units(query: Query) -> int:
     return 0 if plan.free else plan.cost.units
 
 
-def _next(query: Query, look: Look, last: int, paid: int) -> Query | str:
-    """Return what is paid next, or why nothing more is."""
+def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query | str:
+    """Return what is paid next, or what answers for nothing now, or why nothing more is paid.
+
+    What comes next costs at most `STEP` times the last step, and not less than that, or `MISSED` times where it was paid
+    for the error and missed it.
+    """
     accountant, left = query.session.ledger.accountant, look.most - paid
     needs = math.inf
     try:
@@ -144,7 +153,8 @@ def _next(query: Query, look: Look, last: int, paid: int) -> Query | str:
         if plan.free:
             return step
         needs = plan.cost.units
-        if needs <= min(STEP * last, left) and plan.affordable and not plan.forbidden:
+        least = MISSED * last if missed else last  # what was less did not keep it
+        if least <= needs <= min(STEP * last, left) and plan.affordable and not plan.forbidden:
             return step
     except DPError as error:
         why = str(error)
@@ -153,33 +163,37 @@ def _next(query: Query, look: Look, last: int, paid: int) -> Query | str:
             f"{query.accuracy.text} needs {100 * needs / accountant.total:.3g}% of the budget "
             f"(ε {accountant.epsilon(round(needs)):.3g}) as far as is known now, more than was agreed to"
         )
-    rung = _at(query, look.decide, STEP * last)
-    if rung is not None and 2 * _units(rung) <= left and needs > STEP * last:
-        return rung
-    return why
+    rung = _at(query, look.decide, (MISSED if needs < MISSED * last else STEP) * last)
+    return rung if rung is not None and 2 * _units(rung) <= left else why
 
 
-def _widest(release: Release) -> float:
-    """Return half of the longest interval of what a release shows."""
+def _reach(release: Release) -> str:
+    """Return how far the longest interval of what a release shows reaches, in words."""
     frame = release.frame
     names = [name.removesuffix("_lower") for name in frame.columns if name.endswith("_lower")]
-    widths = [(frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2 for name in names]
-    return max((float(one) for one in widths if one == one), default=math.inf)
+    widths = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in names]
+    return f"intervals reach ±{max((one for one in widths if one == one), default=math.inf):.4g}"
 
 
 def _told(query: Query, release: Release, numbers: list[int], why: str, paid: int) -> Release:
-    """Return the last release of several steps, with what all of them took and whether the error was kept."""
-    ledger, error = query.session.ledger, query.accuracy.error
-    assert error is not None
+    """Return the last release of several steps, with what all of them took, and why the error is not kept if it is not.
+
+    Parameters
+    ----------
+    query, release
+        What was asked, and what answers it.
+    numbers
+        Of all releases of it.
+    why
+        Why the error is not kept; empty where it is.
+    paid
+        For all of them, in the accountant's units.
+    """
+    ledger, asked = query.session.ledger, query.accuracy.text
     notes = []
     if len(numbers) > 1:
-        listed = ", ".join(f"#{number}" for number in numbers)
-        notes.append(f"{query.accuracy.text} took {len(numbers)} steps, releases {listed}")
-    widest = _widest(release)
+        notes.append(f"{asked} took {len(numbers)} steps, releases {', '.join(f'#{number}' for number in numbers)}")
     if why:
-        notes.append(f"{query.accuracy.text} is not kept, and nothing more was spent: {why}. Asked again, it is priced")
-    elif widest > KEPT * error and math.isfinite(widest):
-        notes.append(f"{query.accuracy.text} was asked for, and intervals reach ±{widest:.4g}")
-    accountant = ledger.accountant
-    budget = BudgetState.around(accountant, ledger.spent - paid, paid)
-    return replace(release, notes=(*release.notes, *notes), paid=accountant.epsilon(paid), budget=budget)
+        notes.append(f"{asked} is not kept, and nothing more was spent: {why}. Asked again, its price is planned anew")
+    budget = BudgetState.around(ledger.accountant, ledger.spent - paid, paid)
+    return replace(release, notes=(*release.notes, *notes), paid=ledger.accountant.epsilon(paid), budget=budget)

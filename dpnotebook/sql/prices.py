@@ -158,7 +158,7 @@ def price(
         usable = {
             i: norms for i, norms in told.items() if not renew or is_enough(select, i, norms, finding(select, costs, i))
         }
-        foretold = _Foretold.of(select, costs, ranges, usable) if anew else None
+        foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
         if foretold is None:
             costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
         suits = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
@@ -218,7 +218,7 @@ def price(
 
 
 @dataclass(frozen=True)
-class _Foretold:
+class _FoundAnew:
     """How much less noise the histograms of a profile will have when they are measured anew, than those that are known.
 
     Parameters
@@ -233,7 +233,7 @@ class _Foretold:
     @classmethod
     def of(
         cls, select: PrivateSelect, costs: Shares, ranges: Mapping[int, KnownValues], norms: Mapping[int, Norms]
-    ) -> _Foretold:
+    ) -> _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
         units = {i: one.units for i, one in (*ranges.items(), *norms.items())}
         return cls({i: math.sqrt(before / max(finding(select, costs, i), 1)) for i, before in units.items()})

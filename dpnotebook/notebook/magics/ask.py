@@ -107,7 +107,8 @@ def way(yes: bool, always: bool, configured: str | None, session: SessionProtoco
 
 def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
     if confirm == "auto":
-        return plan.cost.epsilon > session.confirm_above * ROUNDING
+        most = plan.cost.epsilon if plan.rest is None else plan.rest.epsilon
+        return most > session.confirm_above * ROUNDING
     return confirm == "always"
 
 
@@ -149,7 +150,10 @@ def _input(prompt: str) -> str:
 
 
 def _price(plan: Plan) -> str:
-    return currency.price(plan.budget.cost_fraction, plan.cost.epsilon)
+    first = currency.price(plan.budget.cost_fraction, plan.cost.epsilon)
+    if plan.rest is None:
+        return first
+    return f"{first} for a first look, then at most {currency.price(plan.rest.share, plan.rest.epsilon)} in all"
 
 
 def _left(plan: Plan) -> str:
