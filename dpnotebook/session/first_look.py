@@ -17,6 +17,7 @@ from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import BudgetState, Plan, Rest
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query
+from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
     from dpnotebook.ledger import Ledger
@@ -63,7 +64,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     ceiling = min(ceiling, remaining)
     while units * STEP <= ceiling:
         first = _at(query, decide, units)
-        if first is not None and _finds_more(first.plan):
+        if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
             return replace(query, question=first.question, statement=first.statement, look=Look(first, ceiling, decide))
         if plan is not None or first is None:
             break  # a price is known, and no look finds a lower one
@@ -87,6 +88,14 @@ def _finds_more(plan: Plan) -> bool:
     kinds = {part.unit or "plain numbers" for part in plan.parts}
     hidden = [part for part in plan.parts if math.isnan(part.half_width)]
     return not plan.free and len(kinds) == 1 and bool(hidden)
+
+
+def _is_worked_out(query: Query) -> bool:
+    """Return whether a query measures what a statement works something out from that is no multiple of it."""
+    from dpnotebook.session.shown_errors import worked_out
+
+    asked = query.question if isinstance(query.question, Statement) else None
+    return asked is not None and not query.plan.free and None in worked_out(asked)
 
 
 def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> Plan:

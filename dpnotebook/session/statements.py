@@ -456,24 +456,54 @@ class Statements:
         if incomplete:
             parts = (len(incomplete[0].parts),) if len(tables) == 1 else ()
         books = moment if parts is None else self.ledger.moment(asked.table, parts=parts)
-        plan = make_statement_plan(
-            asked,
-            query.accuracy,
-            self.relations.known,
-            books,
-            fresh=query.fresh,
-            rows=query.assumption.rows,
-            declared=partial(self._declared_groups, asked, tables, moment),
-        )
+
+        def at(accuracy: Accuracy) -> StatementPlan:
+            found = make_statement_plan(
+                asked,
+                accuracy,
+                self.relations.known,
+                books,
+                fresh=query.fresh,
+                rows=query.assumption.rows,
+                declared=partial(self._declared_groups, asked, tables, moment),
+            )
+            if asked.outer is None or not found.measurings:
+                return found
+            return replace(found, derived=lru_cache(maxsize=1)(partial(self._foretold, found, asked, books)))
+
+        plan = at(query.accuracy) if query.accuracy.error is None else self._of_shown(asked, query.accuracy, at, books)
         if incomplete and plan.recorded is None:
             raise incomplete_table(incomplete[0])
         drawn = max((_drawn(select) for select in asked.selects), default=0)
         closer = closer_by_epsilon(query.accuracy, drawn, tables[0].table.one, self.ledger.accountant.law)
         if closer and not plan.free:
             plan = replace(plan, warnings=(*plan.warnings, closer))
-        if asked.outer is None or not plan.measurings:
-            return plan
-        return replace(plan, derived=lru_cache(maxsize=1)(partial(self._foretold, plan, asked, books)))
+        return plan
+
+    def _of_shown(
+        self,
+        statement: Statement,
+        accuracy: Accuracy,
+        at: Callable[[Accuracy], StatementPlan],
+        books: StatementBooks,
+    ) -> StatementPlan:
+        """Return the plan of a statement for an error: that of the columns that it shows."""
+        from dpnotebook.session.foretold import delivered
+        from dpnotebook.session.shown_errors import foretold_plan, of_aggregates, worked_out
+        from dpnotebook.sql.reuse.known import most_accurate
+
+        multiples = worked_out(statement)
+        if not multiples:
+            return at(accuracy)
+        if (own := of_aggregates(multiples, accuracy)) is not None:
+            plan = at(own)
+        else:
+            told = None
+            if (known := most_accurate(statement, books)) is not None:
+                revealed = partial(self._revealed, statement=statement, confidence=accuracy.confidence)
+                told = delivered(known, self.ledger.get(known.number), revealed), known.units
+            plan = foretold_plan(accuracy, at, told, self.ledger.accountant)
+        return replace(plan, accuracy=accuracy, code=statement.code(accuracy.text))
 
     def _declared_groups(
         self, statement: Statement, tables: Sequence[ProtectedTable], moment: Moment
