@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dpnotebook.session.release import Release
 
 LOOK = 200  # the first look takes such a part of the budget
-CHEAP = 16  # times what it takes, an error's known price has to be worth a look that may find a lower one
-MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to
+MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to;
+# a known price from there on is worth a look that may find a far lower one, and which takes a third of the last step's
 STEP = 4  # times what the step before took, at most
 STEPS = 8
 MISSED = 2  # times what missed an error, at least, is paid next
@@ -55,10 +55,12 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     if plan is not None and plan.free:
         return query
     units = accountant.total // LOOK
-    if plan is not None and plan.cost.units < CHEAP * units:
-        return query
-    known = plan is not None and plan.affordable
-    ceiling = plan.cost.units if known and plan is not None else accountant.total // MOST
+    ceiling = accountant.total // MOST
+    if plan is not None:
+        if plan.cost.units < ceiling:
+            return query
+        if plan.affordable:
+            ceiling = plan.cost.units * STEP // (STEP - 1)
     if most is not None:
         ceiling = min(ceiling, accountant.units(most))
     ceiling = min(ceiling, remaining)

@@ -1,7 +1,7 @@
 """An error of what a statement shows, where that is worked out from aggregates: `100 * AVG(x)`, `SUM(a) / COUNT(*)`.
 
-What is a multiple of one aggregate errs by as many times as much, exactly. Anything else is foretold from a release that
-has its aggregates already, with the noise of a price drawn on it: that tells the price at which its error is kept.
+What is a multiple of one aggregate errs by as many times as much, exactly. Anything else is foretold from a release
+that has its aggregates already, with the noise of a price drawn on it: that tells the price at which its error is kept.
 """
 
 from __future__ import annotations

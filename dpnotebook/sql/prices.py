@@ -235,7 +235,7 @@ class _FoundAnew:
         cls, select: PrivateSelect, costs: Shares, ranges: Mapping[int, KnownValues], norms: Mapping[int, Norms]
     ) -> _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
-        units = {i: one.units for i, one in (*ranges.items(), *norms.items())}
+        units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
         return cls({i: math.sqrt(before / max(finding(select, costs, i), 1)) for i, before in units.items()})
 
     def taken(self, known: Mapping[int, Taken]) -> dict[int, Taken]:

@@ -160,8 +160,8 @@ def test_each_group_has_the_noise_of_its_days_and_the_worst_is_promised():
     assert query.plan.error == pytest.approx(widths.max())
     within = float(widths.max())
     assert session.sql(written(MONTH, "SUM(paid)", IN_YEARS), error=within * 1.001, **asked).plan.free
-    with pytest.raises(dpn.AccuracyError, match="bounds"):  # measuring anew would have to find them first
-        _ = session.sql(written(MONTH, "SUM(paid)", IN_YEARS), error=within * 0.98, **asked).plan
+    closer = session.sql(written(MONTH, "SUM(paid)", IN_YEARS), error=within * 0.98, **asked).plan
+    assert closer.rest is not None  # measuring anew has to find bounds first
 
 
 def in_months(session, aggregate, **more):
