@@ -119,22 +119,22 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
     """
     assert query.look is not None
     look = query.look
-    paid = _units(look.first)
+    paid, last = _units(look.first), look.first.plan.units
     release = run(_as(query, look.first))
-    last, numbers, why, missed, kept = paid, [release.number], "", False, False
+    numbers, why, missed, kept = [release.number], "", False, False
     for _ in range(STEPS):
         step = _next(query, look, last, paid, missed)
         if isinstance(step, str):
             why = step
             break
-        last = _units(step)
+        price, last = _units(step), step.plan.units
         release = run(_as(query, step))
-        paid += last
+        paid += price
         if release.number not in numbers:
             numbers.append(release.number)
         missed = step.accuracy.error is not None  # until what it delivered answers for nothing
-        if not last:
-            kept = missed
+        if not price:
+            kept = True
             break
     return _told(query, release, numbers, "" if kept else why or _reach(release), paid)
 
@@ -153,8 +153,19 @@ def _units(query: Query) -> int:
 def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query | str:
     """Return what is paid next, or what answers for nothing now, or why nothing more is paid.
 
-    What comes next costs at most `STEP` times the last step, and not less than that, or `MISSED` times where it was paid
-    for the error and missed it.
+    What comes next is worth at most `STEP` times the last step, and not less than that, or `MISSED` times where it was
+    paid for the error and missed it. It costs less than it is worth where it makes a release sharper.
+
+    Parameters
+    ----------
+    query, look
+        What was asked.
+    last
+        What the answer to the last step is worth, in the accountant's units.
+    paid
+        So far.
+    missed
+        Whether the last step was planned to keep the error.
     """
     accountant, left = query.session.ledger.accountant, look.most - paid
     needs = math.inf
@@ -165,7 +176,8 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
             return step
         needs = plan.cost.units
         least = MISSED * last if missed else last  # what was less did not keep it
-        if least <= needs <= min(STEP * last, left) and plan.affordable and not plan.forbidden:
+        fits = needs <= left and plan.affordable and not plan.forbidden
+        if least <= plan.units <= STEP * last and fits:
             return step
     except DPError as error:
         why = str(error)
@@ -174,8 +186,13 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
             f"{query.accuracy.text} needs {100 * needs / accountant.total:.3g}% of the budget "
             f"(ε {accountant.epsilon(round(needs)):.3g}) as far as is known now, more than was agreed to"
         )
-    rung = _at(query, look.decide, (MISSED if needs < MISSED * last else STEP) * last)
-    return rung if rung is not None and 2 * _units(rung) <= left else why
+    worth = (MISSED if needs < MISSED * last else STEP) * last
+    while 2 * worth <= left:
+        rung = _at(query, look.decide, worth)
+        if rung is not None and not rung.plan.free:
+            return rung
+        worth *= MISSED  # what is known is as good as that already
+    return why
 
 
 def _reach(release: Release) -> str:

@@ -686,7 +686,8 @@ class Session(ShowsCard):
             The SQL.
         epsilon, error, variance, confidence
             Exactly one of the first three, unless the statement says its epsilon in OPTIONS; error may be relative to
-            the answers, such as "5%", where the planner answers.
+            the answers, such as "5%", where the planner answers. It is that of the columns that are shown. Where what
+            it takes is not known, a first look tells, and running it pays for both, at most what its card says.
         parameters
             Values for `:name` in the statement.
         fresh

@@ -115,7 +115,8 @@ def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
     bought = ", and for later questions like it" if plan.bought else ""
-    question = f"Spend {_price(plan)} for {in_short(plan)}{bought}? "
+    answer = in_short(plan) if plan.rest is None else plan.rest.asked
+    question = f"Spend {_price(plan)} for {answer}{bought}? "
     hint = "[y]es / [n]o / another price, as 10% or ε: "
     for _ in range(UNREADABLE):
         reply = _input(question + hint).strip().lower()
