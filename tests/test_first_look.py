@@ -156,6 +156,26 @@ def test_an_interrupted_purchase_goes_on_from_what_was_paid(monkeypatch):
         assert session.ledger.get(2).units > first or session.ledger.spent == first
 
 
+@pytest.mark.parametrize("budget", [BUDGET, dpn.Budget(2.0)])
+@pytest.mark.parametrize(("shown", "error"), [("AVG(minutes)", 2.0), ("STDDEV(minutes)", 4.0)])
+def test_no_price_is_less_than_what_did_not_keep_the_error(budget, shown, error):
+    """Bounds that noise leaves narrow keep any error, however large noise is: a price of ε 1e-9 was planned by them."""
+    closing_, session = opened(budget=budget)
+    with closing_:
+        release = session.sql(by_line(shown), epsilon=0.02 * budget.epsilon).run()
+        paid = session.ledger.spent
+        query = session.sql(by_line(shown), error=error)
+        query = query if query.look is None else query.look.decide(query.accuracy)
+        try:
+            plan = query.plan
+        except dpn.AccuracyError:  # noise hides too much: that is said
+            return
+        if plan.free:
+            assert half_width(release.frame, "x") <= KEPT * error
+        else:
+            assert plan.units >= paid
+
+
 def test_an_epsilon_and_a_known_price_have_no_look():
     closing_, session = opened()
     with closing_:

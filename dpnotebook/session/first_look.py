@@ -67,11 +67,25 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     while units * STEP <= ceiling:
         first = _at(query, decide, units)
         if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
-            return replace(query, question=first.question, statement=first.statement, look=Look(first, ceiling, decide))
+            return replace(_answered_by(query, first), look=Look(first, ceiling, decide))
+        if plan is None and first is not None and _is_free(other := _answered_by(query, first)):
+            return other
         if plan is not None or first is None:
             break  # a price is known, and no look finds a lower one
         units *= STEP  # what is known was found with much noise
     return query
+
+
+def _answered_by(query: Query, first: Query) -> Query:
+    """Return a query as the one for another accuracy is understood."""
+    return replace(query, question=first.question, statement=first.statement)
+
+
+def _is_free(query: Query) -> bool:
+    try:
+        return bool(query.plan.free)
+    except DPError:
+        return False
 
 
 def _at(query: Query, decide: Decide, units: int) -> Query | None:
@@ -185,6 +199,8 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
         why = (
             f"{query.accuracy.text} needs {100 * needs / accountant.total:.3g}% of the budget "
             f"(ε {accountant.epsilon(round(needs)):.3g}) as far as is known now, more than was agreed to"
+            if needs > left
+            else f"what {query.accuracy.text} takes is still told too roughly"
         )
     worth = (MISSED if needs < MISSED * last else STEP) * last
     while 2 * worth <= left:

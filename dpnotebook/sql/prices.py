@@ -25,7 +25,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
-from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, unit
+from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, fills_bounds, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
@@ -95,6 +95,7 @@ class Priced:
     parts: tuple[PlannedMeasure, ...]
     clips: tuple[Mapping[int, Clip], ...]
     rows: tuple[CountedRows | None, ...] = ()  # of a unit, that count: as was found; None where it is not to be found
+    filled: bool = False  # whether noise fills the bounds of some answer
 
 
 class Price(NamedTuple):
@@ -137,7 +138,7 @@ def price(
     anew
         Whether all of them are, for an error: it is foretold from those that are known.
     """
-    accountant = books.accountant
+    accountant, filled = books.accountant, False
     parts, measurings, deltas, clipped, rows = [], [], [], [], []
     each = split(statement.selects, units, accountant)
     for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
@@ -191,6 +192,7 @@ def price(
             zip(select.aggregates, expected(measured, confidence, told_of, of_all=not renew), strict=True)
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
+            filled |= fills_bounds(measured.parts[i], error)
             words = aggregate.words or aggregate.name
             inside = aggregate.within is not None and measured.parts[i].bounds is None
             inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
@@ -214,7 +216,7 @@ def price(
                     _reach(aggregate, select.clips(i)) if inside else None,
                 )
             )
-    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows))
+    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows), filled)
 
 
 @dataclass(frozen=True)
@@ -379,7 +381,8 @@ def units_for(
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
 
     def reached(anew: bool, units: int) -> float:
-        parts = price(statement, units, books, accuracy.confidence, groups, known, renew=False, anew=anew).parts
+        priced = price(statement, units, books, accuracy.confidence, groups, known, renew=False, anew=anew)
+        parts = priced.parts
         if len(kinds := sorted({part.unit or "plain numbers" for part in parts})) > 1:
             raise AccuracyError(
                 f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
@@ -389,7 +392,8 @@ def units_for(
             reason = parts[0].note or "the error is not known beforehand"
             after = ". What that finds is kept: error= can be planned for this afterwards" * (FOUND_FIRST in reason)
             raise AccuracyError(f"{accuracy.text} cannot be planned: {reason}; give epsilon= instead{after}")
-        return worst
+        # Bounds that are narrower than what is asked for would keep any error: more noise than they have tells nothing.
+        return max(worst, 2 * aim) if priced.filled else worst
 
     grows = any(known) or any(certain_clips(select) or select.rows_if_hidden for select in statement.selects)
     found: list[Price] = []

@@ -18,6 +18,7 @@ from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
+from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.select import Contribution, PrivateSelect
 
@@ -28,6 +29,7 @@ UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
 HELD = "intervals are longer for that, but not for values that are far from all others"
+FILLED = 1 - 1e-9  # of what an answer lies between, an error that is all of it, but for rounding
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -101,6 +103,12 @@ def _expected(
     elif part.bounds is None:
         notes.append(f"its bounds are {BOUNDS}")
     return replace(found, note="; ".join(filter(None, notes)))
+
+
+def fills_bounds(part: AggregateInput, error: Expectation) -> bool:
+    """Return whether noise may move a mean or a variance to anywhere between the bounds of values."""
+    function = function_of(part.kind)
+    return isinstance(function, Ratio) and part.bounds is not None and error.half_width >= FILLED * function.most(part)
 
 
 def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:

@@ -22,11 +22,10 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import kept_of
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
+from dpnotebook.sql.aggregates.expected import expected, fills_bounds, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.layers import with_combinations_of
-from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
-from dpnotebook.sql.aggregates.ratios import Ratio
+from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
@@ -305,17 +304,11 @@ def _is_as_good_as(
         return False
     # Where noise fills the bounds, less of it would too, and would find wider ones.
     paid_less = one.units < books.accountant.least_units(accuracy.epsilon or 0.0)
-    if paid_less and any(map(_fills_bounds, one.measuring.parts, own)):
+    if paid_less and any(map(fills_bounds, one.measuring.parts, own)):
         return False
     if one.sharper:  # it was asked of the groups that had been released
         return True
     return planned.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(planned))
-
-
-def _fills_bounds(part: AggregateInput, error: Expectation) -> bool:
-    """Return whether an answer may be anywhere between the bounds of values."""
-    function = function_of(part.kind)
-    return isinstance(function, Ratio) and part.bounds is not None and error.half_width >= function.most(part) / EQUAL
 
 
 def _has_no_larger_errors(own: Expectation, other: Expectation) -> bool:
