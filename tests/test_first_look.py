@@ -118,6 +118,18 @@ def test_delivered_is_what_was_promised_in_many_sessions(shown, error, exact):
     assert np.mean(within) >= 0.9
 
 
+def test_a_quantile_that_was_paid_for_at_an_error_is_free_again():
+    """Its error is in ranks: what is delivered, in the column's units, does not tell whether that was kept."""
+    closing_, session = opened()
+    with closing_:
+        query = session.sql(by_line("MEDIAN(minutes)"), error=90)
+        query.run()
+        again = session.sql(by_line("MEDIAN(minutes)"), error=90)
+        assert again.plan.free
+        assert session.sql(by_line("MEDIAN(minutes)"), error=100).plan.free
+        assert not session.sql(by_line("MEDIAN(minutes)"), error=20).plan.free
+
+
 def test_no_step_is_worth_more_than_four_times_the_one_before():
     closing_, session = opened()
     with closing_:

@@ -37,6 +37,7 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
 MOST_TRIED = 8  # releases of finer groups, or of more rows of them, that do not answer a statement: each takes a while
+PROMISED = "promised"  # in plans: the error that was asked for
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
 # By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
 # where nothing could be.
@@ -190,7 +191,11 @@ def best_known(
     for one in among() if among is not None else answers(statement, books):
         if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, measured):
             widths = half_widths(one, accuracy.confidence)
-            if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, known)):
+            if all(map(math.isfinite, widths)) and (
+                accuracy.epsilon is not None
+                or _keeps(one, accuracy, known)
+                or _promised(statement, one, accuracy, books)
+            ):
                 found.append((max(widths), -one.number, one))
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
 
@@ -252,6 +257,17 @@ def planned_measures(statement: Statement, one: AnsweredSelect, confidence: floa
             )
         )
     return tuple(found)
+
+
+def _promised(statement: Statement, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks) -> bool:
+    """Return whether quantiles were paid for at an error: it is in ranks, so that what is delivered does not tell."""
+    levelled = all(function_of(part.kind).levelled for part in one.measuring.parts)
+    if not levelled or accuracy.error is None or statement.outer is not None:
+        return False
+    record = books.get(one.number)
+    error = record.plan.get(PROMISED, math.inf)
+    same = any(other.number == one.number for other in books.records(statement.key))
+    return same and error <= accuracy.error and float(record.plan["confidence"]) >= accuracy.confidence
 
 
 def _keeps(one: AnsweredSelect, accuracy: Accuracy, groups: Sequence[KnownGroups | None]) -> bool:
