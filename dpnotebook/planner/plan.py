@@ -206,6 +206,26 @@ class Comparisons:
     afresh: Callable[[], Plan | None] = _none
 
 
+KEPT = 1.1  # times an error that was asked for, up to which an interval keeps it whose length noise decides on
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What may be paid after a first look that tells what an error takes.
+
+    Parameters
+    ----------
+    asked
+        The error, as it was asked for.
+    epsilon, share
+        The most that is paid in all, the first look included: as epsilon, and as a part of the budget.
+    """
+
+    asked: str
+    epsilon: float
+    share: float
+
+
 ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]
 
 
@@ -321,6 +341,8 @@ class Plan(ShowsCard):
     assumed
         How many rows the errors of its means rest on, in all groups, and whether that was a guess; None where there are
         no means, and where somebody said how many rows to assume.
+    rest
+        What may be paid after it, where it is a first look for an error whose price is not known; else None.
     comparisons
         What it can be compared with.
 
@@ -381,6 +403,7 @@ class Plan(ShowsCard):
     counted: str = ""
     asked_as: str = ""
     assumed: tuple[float | None, bool] | None = None
+    rest: Rest | None = None
     comparisons: Comparisons = field(default=Comparisons(), repr=False)
 
     @cached_property

@@ -71,8 +71,11 @@ class Route:
         except DPError:
             return query  # it is told where that is planned
         same = type(now.question) is type(query.question) and now.question.key == query.question.key
+        same = same and now.look is None and query.look is None
         # Without the route: what it leads to holds for this state only, and must not be held by what holds it.
-        routed = query if same else replace(query, question=now.question, statement=now.statement, route=None)
+        routed = (
+            query if same else replace(query, question=now.question, statement=now.statement, look=now.look, route=None)
+        )
         self._latest = state, query, routed
         return routed
 

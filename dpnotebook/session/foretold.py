@@ -74,6 +74,19 @@ def foretold(
     )
 
 
+def delivered(known: AnsweredSelect, record: Record, revealed: Callable[[Record], Release]) -> float:
+    """Return half of the longest interval of what a statement works out from a release; NaN where there is none.
+
+    Parameters
+    ----------
+    known, record, revealed
+        As for `foretold`.
+    """
+    release = revealed(replace(record, answers=(known.numbers,), details={"selects": [known.details]}))
+    found = [_worst(release, column.name) for column in release.worked_out if column.kind == DERIVED]
+    return max((one[1] for one in found if one is not None), default=float("nan"))
+
+
 def _fewer(plan: StatementPlan, known: AnsweredSelect) -> list[float]:
     """Return how many times as few values will count for each mean, as units are clipped to another norm."""
     kept = known.told.get("kept", {})

@@ -78,6 +78,25 @@ class SessionProtocol(Protocol):
         """Call `callback` when the session is closed; return a function that stops it."""
 
 
+@dataclass(frozen=True, eq=False)
+class Look:
+    """How a query whose price is not known is answered: a first look tells it, and then it is paid.
+
+    Parameters
+    ----------
+    first
+        The query that looks, for a small epsilon.
+    most
+        The most that is paid in all, in the accountant's units.
+    decide
+        Gives the query for another accuracy as the ledger stands.
+    """
+
+    first: Query
+    most: int
+    decide: Callable[[Accuracy], Query]
+
+
 @dataclass(frozen=True, repr=False)
 class Query(ShowsCard):
     """A question, how accurate its answer must be, and the session that would answer it.
@@ -108,6 +127,8 @@ class Query(ShowsCard):
     route
         Says as the ledger stands which query answers this one, where that may change: of a statement, the planner or
         the statement by itself.
+    look
+        The first look that tells what it takes, where that is not known; else None.
 
     Examples
     --------
@@ -131,6 +152,7 @@ class Query(ShowsCard):
     statement: Statement | None = field(default=None, repr=False)
     shown: Callable[[Release], Release] | None = field(default=None, repr=False, compare=False)
     route: Callable[[Query], Query] | None = field(default=None, repr=False, compare=False, kw_only=True)
+    look: Look | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     if not TYPE_CHECKING:  # a type checker knows what is here
 
@@ -212,7 +234,9 @@ class Query(ShowsCard):
         confidence = (joint or self.accuracy.confidence) if confidence is None else confidence
         objective = self.accuracy.objective if objective is None else objective
         accuracy = Accuracy(epsilon, cast("float | None", error), variance, confidence, objective=objective)
-        return replace(self, accuracy=accuracy) if joint is None else replace(self, accuracy=accuracy).simultaneous()
+        look = None if accuracy.error is None else self.look
+        other = replace(self, accuracy=accuracy, look=look)
+        return other if joint is None else other.simultaneous()
 
     def simultaneous(self) -> Query:
         """Return the same query with intervals that all hold at once, and an error that all answers keep at once.

@@ -71,6 +71,17 @@ def redraw_noise(item: Planned, first: Integers, source: Source) -> Integers:
     return refined_laplace(first, item.before, item.scale, source)
 
 
+def _of_aggregates(query: Query) -> Accuracy:
+    """Return the accuracy of what a question measures: where a statement shows multiples of it, theirs is asked for."""
+    from dpnotebook.session.shown_errors import of_aggregates, worked_out
+
+    accuracy = query.accuracy
+    if query.statement is None or query.statement.outer is None or accuracy.error is None:
+        return accuracy
+    multiples = worked_out(query.statement)
+    return (of_aggregates(multiples, accuracy) if multiples else None) or accuracy
+
+
 class Questions:
     """The mechanism of questions: see `Mechanism`.
 
@@ -130,7 +141,10 @@ class Questions:
         assert isinstance(query.question, Question)
         self.check_domain(query.question)
         table = self._table(query.question.table).table
-        plan = self.histories.plan(query if query.prepaid is None else replace(query, fresh=True), table, moment)
+        asked = query if query.prepaid is None else replace(query, fresh=True)
+        plan = self.histories.plan(replace(asked, accuracy=_of_aggregates(query)), table, moment)
+        if plan.accuracy.text != query.accuracy.text and not plan.asked_as:
+            plan = replace(plan, code=explain.code(query.question, query.accuracy))
         if table.elsewhere:
             check_parts(plan, table)
         if table.adds and (words := adding_words(plan, table)):

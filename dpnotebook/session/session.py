@@ -50,6 +50,7 @@ from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
+from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
 from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
 from dpnotebook.session.growing import (
@@ -182,6 +183,7 @@ class Session(ShowsCard):
         )
         self._questions = Questions(self.ledger, planner, purchases, self.table, self._statements.worked_out)
         self._questions.minimum = self._statements.minimum = None if policy is None else policy.minimum
+        self._statements.most = None if policy is None else policy.question
         self._adaptive = AdaptiveMarginals(self._questions, self.table)
         self._callbacks: list[Callable[[], None]] = []
         self._endings: list[Callable[[], None]] = []
@@ -684,7 +686,8 @@ class Session(ShowsCard):
             The SQL.
         epsilon, error, variance, confidence
             Exactly one of the first three, unless the statement says its epsilon in OPTIONS; error may be relative to
-            the answers, such as "5%", where the planner answers.
+            the answers, such as "5%", where the planner answers. It is that of the columns that are shown. Where what
+            it takes is not known, a first look tells, and running it pays for both, at most what its card says.
         parameters
             Values for `:name` in the statement.
         fresh
@@ -922,6 +925,8 @@ class Session(ShowsCard):
         """
         mechanism = self._mechanism(query)
         routed = query.routed()
+        if routed.look is not None:
+            return first_look.answered(routed, lambda step: self.run(step, progress))
         asked = mechanism if routed is query else self._mechanism(routed)
         release = self._pipeline.run(asked, routed, told(progress))
         self._changed()
@@ -1522,6 +1527,8 @@ class Session(ShowsCard):
     def _plan(self, query: Query) -> Plan:
         mechanism = self._mechanism(query)
         routed = query.routed()
+        if (look := routed.look) is not None:
+            return first_look.said_of_rest(self._plan(look.first), look, routed.accuracy, self.ledger)
         return self._pipeline.plan(mechanism if routed is query else self._mechanism(routed), routed)
 
     def _mechanism(self, query: Query) -> Mechanism:

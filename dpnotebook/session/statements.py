@@ -18,6 +18,7 @@ from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_epsilon, counts_tell_rates, much_closer
+from dpnotebook.session.first_look import with_look
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
@@ -100,6 +101,7 @@ class Statements:
         self.draw: Draw | None = None  # noise; the exact laws unless a test says otherwise
         self.hide = True
         self.minimum: int | None = None  # the smallest noisy count of a group that is shown
+        self.most: float | None = None  # the epsilon that one question may take
         self._table, self._history = table, history
 
     def query(
@@ -163,11 +165,12 @@ class Statements:
             )
         if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
             statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
-        route = Route(
-            partial(self._decided, session, text, statement, parameters, contribution, bounds),
-            partial(self._stands, statement.table),
-        )
-        return route.first(accuracy, fresh)
+        decided = partial(self._decided, session, text, statement, parameters, contribution, bounds)
+
+        def looking(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
+            return with_look(decided(accuracy, fresh, route), lambda other: decided(other, False, None), self.most)
+
+        return Route(looking, partial(self._stands, statement.table)).first(accuracy, fresh)
 
     def _stands(self, table: str) -> tuple[str, tuple[int, ...]]:
         """Return in which state the ledger is."""
@@ -453,24 +456,54 @@ class Statements:
         if incomplete:
             parts = (len(incomplete[0].parts),) if len(tables) == 1 else ()
         books = moment if parts is None else self.ledger.moment(asked.table, parts=parts)
-        plan = make_statement_plan(
-            asked,
-            query.accuracy,
-            self.relations.known,
-            books,
-            fresh=query.fresh,
-            rows=query.assumption.rows,
-            declared=partial(self._declared_groups, asked, tables, moment),
-        )
+
+        def at(accuracy: Accuracy) -> StatementPlan:
+            found = make_statement_plan(
+                asked,
+                accuracy,
+                self.relations.known,
+                books,
+                fresh=query.fresh,
+                rows=query.assumption.rows,
+                declared=partial(self._declared_groups, asked, tables, moment),
+            )
+            if asked.outer is None or not found.measurings:
+                return found
+            return replace(found, derived=lru_cache(maxsize=1)(partial(self._foretold, found, asked, books)))
+
+        plan = at(query.accuracy) if query.accuracy.error is None else self._of_shown(asked, query.accuracy, at, books)
         if incomplete and plan.recorded is None:
             raise incomplete_table(incomplete[0])
         drawn = max((_drawn(select) for select in asked.selects), default=0)
         closer = closer_by_epsilon(query.accuracy, drawn, tables[0].table.one, self.ledger.accountant.law)
         if closer and not plan.free:
             plan = replace(plan, warnings=(*plan.warnings, closer))
-        if asked.outer is None or not plan.measurings:
-            return plan
-        return replace(plan, derived=lru_cache(maxsize=1)(partial(self._foretold, plan, asked, books)))
+        return plan
+
+    def _of_shown(
+        self,
+        statement: Statement,
+        accuracy: Accuracy,
+        at: Callable[[Accuracy], StatementPlan],
+        books: StatementBooks,
+    ) -> StatementPlan:
+        """Return the plan of a statement for an error: that of the columns that it shows."""
+        from dpnotebook.session.foretold import delivered
+        from dpnotebook.session.shown_errors import foretold_plan, of_aggregates, worked_out
+        from dpnotebook.sql.reuse.known import most_accurate
+
+        multiples = worked_out(statement)
+        if not multiples:
+            return at(accuracy)
+        if (own := of_aggregates(multiples, accuracy)) is not None:
+            plan = at(own)
+        else:
+            told = None
+            if (known := most_accurate(statement, books)) is not None:
+                revealed = partial(self._revealed, statement=statement, confidence=accuracy.confidence)
+                told = delivered(known, self.ledger.get(known.number), revealed), known.units
+            plan = foretold_plan(accuracy, at, told, self.ledger.accountant)
+        return replace(plan, accuracy=accuracy, code=statement.code(accuracy.text))
 
     def _declared_groups(
         self, statement: Statement, tables: Sequence[ProtectedTable], moment: Moment

@@ -146,7 +146,7 @@ def make_statement_plan(
     # An epsilon pays for finding its own; an error has to be known before.
     known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
     try:
-        units = units_for(statement, accuracy, books, groups, known)
+        units, anew = units_for(statement, accuracy, books, groups, known)
     except AccuracyError:
         other = None if fresh else best_known(statement, accuracy, books, groups, among)
         better = None if fresh or other is not None else sharper(statement, accuracy, books, groups, among)
@@ -155,6 +155,9 @@ def make_statement_plan(
         if other is None:
             raise
         return _answered_plan(statement, accuracy, books, other, lambda: None)
+    if accuracy.error is not None and any(known) and len(statement.selects) == 1 and not fresh:
+        # What was paid for it before and does not keep it: less would not either, whatever is foretold.
+        units = max(units, *(one.units for one in books.told(statement.key, outline)), 0)
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
@@ -172,13 +175,14 @@ def make_statement_plan(
         if better.missing < whole:
             return _sharper_plan(statement, accuracy, books, better, groups, among, whole)
     if past is not None:
-        number, units = past
-    priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
+        (number, units), anew = past, False
+    renew = accuracy.epsilon is not None
+    priced = price(statement, units, books, accuracy.confidence, groups, known, renew=renew, anew=anew)
     delivered = None if past is None else _delivered(statement, number, books, accuracy.confidence)
     parts, beside = delivered or (priced.parts, _warnings(statement, priced, accuracy.confidence))
     missing = _missing(statement, priced) if past is None else []
     values = [
-        _known_values(select, missing, books, share, clips)
+        {} if anew else _known_values(select, missing, books, share, clips)
         for select, share, clips in zip(statement.selects, priced.shares, priced.clips, strict=True)
     ]
     first = _leading(parts)
@@ -269,7 +273,7 @@ def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks)
     """Return the price of an error, in the accountant's units; infinite where it cannot be planned."""
     known = [known_norms(select, books, wider=True) for select in statement.selects]
     try:
-        return units_for(statement, accuracy, books, (), known)
+        return units_for(statement, accuracy, books, (), known).units
     except AccuracyError:
         return math.inf
 

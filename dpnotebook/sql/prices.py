@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,16 @@ from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands, shares
+from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
-from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, unit
+from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, fills_bounds, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
-from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough, known_ranges
+from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
@@ -92,6 +95,22 @@ class Priced:
     parts: tuple[PlannedMeasure, ...]
     clips: tuple[Mapping[int, Clip], ...]
     rows: tuple[CountedRows | None, ...] = ()  # of a unit, that count: as was found; None where it is not to be found
+    filled: bool = False  # whether noise fills the bounds of some answer
+
+
+class Price(NamedTuple):
+    """What a statement costs to be as accurate as asked.
+
+    Parameters
+    ----------
+    units
+        In the accountant's units.
+    anew
+        Whether the bounds that are known are found anew for that, with less noise: an error is foretold then.
+    """
+
+    units: int
+    anew: bool = False
 
 
 def price(
@@ -102,6 +121,7 @@ def price(
     groups: SelectGroups = (),
     known: Sequence[Mapping[int, Norms]] = (),
     renew: bool = True,
+    anew: bool = False,
 ) -> Priced:
     """Return what each private aggregation of a statement gets of a price in units, and the errors that gives.
 
@@ -114,10 +134,11 @@ def price(
     known
         What is known of the norms of each private aggregation.
     renew
-        Whether norms that are known from much noisier histograms are found anew; never for an error, which would not be
-        known then.
+        Whether norms that are known from much noisier histograms are found anew; for an error that is said.
+    anew
+        Whether all of them are, for an error: it is foretold from those that are known.
     """
-    accountant = books.accountant
+    accountant, filled = books.accountant, False
     parts, measurings, deltas, clipped, rows = [], [], [], [], []
     each = split(statement.selects, units, accountant)
     for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
@@ -134,29 +155,30 @@ def price(
             for i, values in known_ranges(select, books).items()
             if not renew or values.is_enough(finding(select, costs, i))
         }
-        costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
-        for i, values in ranges.items():
-            # An error says nothing of what bounds cut off: the least one had the narrowest.
-            bounds, cut = values.suited(select, i, costs, accountant) if renew else (values.bounds, values.cut)
-            certain[i] = Clip(bounds, cut=cut)
-        told = known[place] if known else {}
+        told = {i: norms for i, norms in (known[place] if known else {}).items() if i not in certain}
         usable = {
-            i: norms
-            for i, norms in told.items()
-            if i not in certain and (not renew or is_enough(select, i, norms, finding(select, costs, i)))
+            i: norms for i, norms in told.items() if not renew or is_enough(select, i, norms, finding(select, costs, i))
         }
-        if usable:
-            costs = shares(select, share, accountant, {**usable, **certain})
-        found = clips(select, usable, costs, accountant, layered=renew) | certain
-        known_bounds = {i: clip.bounds for i, clip in found.items()}
+        foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
+        if foretold is None:
+            costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
+        suits = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
+        suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
+        if usable and foretold is None:
+            costs = shares(select, share, accountant, {**usable, **certain, **suited})
+        found = clips(select, usable, costs, accountant, layered=renew) | certain | suited
+        known_bounds = _bounds_of(found)
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
-        if renew:  # an error that is asked for is one of noise
-            told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
-            measured = with_moved(measured, *told_by)
+        told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
+        measured = with_moved(measured, *([foretold.taken(by) for by in told_by] if foretold else told_by))
         check_scales(select, costs, accountant, delta)
-        measurings.append(measured)
+        if foretold is None:
+            measurings.append(measured)
+            clipped.append(found)
+        else:  # what is measured is still to be found
+            measurings.append(measuring(_usually(select), costs, accountant, delta, _bounds_of(certain)))
+            clipped.append(certain)
         deltas.append(delta)
-        clipped.append(found)
         share_of_rows = 1.0 if counting_rows is None else counting_rows.kept
         kept = [
             found[i].kept if i in found else 1.0 if select.clips(i) else share_of_rows
@@ -164,12 +186,13 @@ def price(
         ]
         told_of = counting(groups[place] if groups else (), kept)
         ends = _ends(select, costs, accountant, delta, known_bounds)
-        between = [expected(one, confidence, told_of) for one in ends]
+        between = [expected(one, confidence, told_of, of_all=not renew) for one in ends]
         sought = _sought(select, found)
         for i, (aggregate, error) in enumerate(
-            zip(select.aggregates, expected(measured, confidence, told_of), strict=True)
+            zip(select.aggregates, expected(measured, confidence, told_of, of_all=not renew), strict=True)
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
+            filled |= fills_bounds(measured.parts[i], error)
             words = aggregate.words or aggregate.name
             inside = aggregate.within is not None and measured.parts[i].bounds is None
             inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
@@ -193,7 +216,37 @@ def price(
                     _reach(aggregate, select.clips(i)) if inside else None,
                 )
             )
-    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows))
+    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows), filled)
+
+
+@dataclass(frozen=True)
+class _FoundAnew:
+    """How much less noise the histograms of a profile will have when they are measured anew, than those that are known.
+
+    Parameters
+    ----------
+    times
+        What bounds will take from an answer, times what they take by the histograms that are known, by the number of
+        the aggregate: about in proportion to the noise of these.
+    """
+
+    times: Mapping[int, float]
+
+    @classmethod
+    def of(
+        cls, select: PrivateSelect, costs: Shares, ranges: Mapping[int, KnownValues], norms: Mapping[int, Norms]
+    ) -> _FoundAnew:
+        """Return it for what the histograms will cost; see `price`."""
+        units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
+        return cls({i: math.sqrt(before / max(finding(select, costs, i), 1)) for i, before in units.items()})
+
+    def taken(self, known: Mapping[int, Taken]) -> dict[int, Taken]:
+        """Return what bounds will take, given what they take now."""
+        return {i: taken.times(self.times.get(i, 1.0)) for i, taken in known.items()}
+
+
+def _bounds_of(clipped: Mapping[int, Clip]) -> dict[int, Bounds | None]:
+    return {i: clip.bounds for i, clip in clipped.items()}
 
 
 def _usually(select: PrivateSelect) -> PrivateSelect:
@@ -301,8 +354,8 @@ def units_for(
     books: StatementBooks,
     groups: SelectGroups = (),
     known: Sequence[Mapping[int, Norms]] = (),
-) -> int:
-    """Return the least price in units, rounded up to four figures, at which a statement is as accurate as asked.
+) -> Price:
+    """Return the least price, its units rounded up to four figures, at which a statement is as accurate as asked.
 
     Parameters
     ----------
@@ -324,11 +377,12 @@ def units_for(
             "for this statement say error= in the answer's own units, or epsilon="
         )
     if accuracy.epsilon is not None:
-        return books.accountant.units(accuracy.epsilon)
+        return Price(books.accountant.units(accuracy.epsilon))
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
 
-    def reached(units: int) -> float:
-        parts = price(statement, units, books, accuracy.confidence, groups, known, renew=False).parts
+    def reached(anew: bool, units: int) -> float:
+        priced = price(statement, units, books, accuracy.confidence, groups, known, renew=False, anew=anew)
+        parts = priced.parts
         if len(kinds := sorted({part.unit or "plain numbers" for part in parts})) > 1:
             raise AccuracyError(
                 f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
@@ -338,16 +392,42 @@ def units_for(
             reason = parts[0].note or "the error is not known beforehand"
             after = ". What that finds is kept: error= can be planned for this afterwards" * (FOUND_FIRST in reason)
             raise AccuracyError(f"{accuracy.text} cannot be planned: {reason}; give epsilon= instead{after}")
-        return worst
+        # Bounds that are narrower than what is asked for would keep any error: more noise than they have tells nothing.
+        return max(worst, 2 * aim) if priced.filled else worst
 
     grows = any(known) or any(certain_clips(select) or select.rows_if_hidden for select in statement.selects)
-    units = least(reached, aim, books.accountant, from_below=grows)
-    if units > books.accountant.total and _are_rough(statement, units, known, books.accountant):
+    found: list[Price] = []
+    refused: AccuracyError | None = None
+    for anew in (False, True) if _may_be_found_anew(statement, known, books) else (False,):
+        try:
+            found.append(Price(least(partial(reached, anew), aim, books.accountant, from_below=grows), anew))
+        except AccuracyError as error:
+            refused = refused or error
+    if not found:
+        assert refused is not None
+        raise refused
+    best = min(found, key=lambda one: one.units)
+    if (
+        not best.anew
+        and best.units > books.accountant.total
+        and _are_rough(statement, best.units, known, books.accountant)
+    ):
         raise AccuracyError(
             f"{accuracy.text} cannot be planned: how much one unit adds is known too roughly for that. A statement "
             "with epsilon= finds it more precisely, the more the larger it is; then error= can be planned from that"
         )
-    return units
+    return best
+
+
+def _may_be_found_anew(statement: Statement, known: Sequence[Mapping[int, Norms]], books: StatementBooks) -> bool:
+    """Return whether bounds are known from histograms that take something from answers, which finer ones do less."""
+    centred = [
+        [i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres] for select in statement.selects
+    ]
+    norms = any(i in told for told, of in zip(known, centred, strict=False) for i in of)
+    return norms or any(
+        i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
+    )
 
 
 def _are_rough(statement: Statement, units: int, known: Sequence[Mapping[int, Norms]], accountant: Accountant) -> bool:

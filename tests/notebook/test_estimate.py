@@ -179,7 +179,8 @@ def test_an_error_that_a_first_run_finds_out_is_said_to_need_it(notebook, ip):
     assert "error needs a first run" in found.text  # of values that nobody bounds there is no range
     assert "±" not in found.text
     found = say("%%dpsql --error 10\nSELECT COUNT(*) AS n FROM visits", {}, ip)
-    assert found.text == "error=10 cannot be planned"
+    two = r"0.5% of the budget \(ε 0.0\d+\) for a first look, then at most 25% in all for error=10"
+    assert re.match(two, found.text)
     assert session.history().empty
     session.close()
 

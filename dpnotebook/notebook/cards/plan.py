@@ -100,12 +100,27 @@ def _body(plan: Plan) -> Iterator[Block]:
         yield from statement_lines.derived(plan)
     yield from reuse_lines(plan)
     yield from picked_lines(plan)
-    what = "this question with its purchase" if plan.bought else "this question"
+    what = (
+        "this question with its purchase" if plan.bought else "this question" if plan.rest is None else "a first look"
+    )
     yield Line(budget_parts(plan.budget, plan.cost.epsilon, what, bought=plan.bought), "budget")
+    if plan.rest is not None:
+        yield line(rest_of(plan), name="rest")
     if not plan.affordable:
         yield line(strong(refusal(plan)), name="refused", mark="✕")
     for warning in plan.warnings:
         yield line(warning, name="warning", mark="⚠")
+
+
+def rest_of(plan: Plan) -> str:
+    """Return what may be paid after a first look, in words."""
+    rest = plan.rest
+    assert rest is not None
+    return (
+        f"What {rest.asked} takes is not known yet. This is a first look, which answers roughly and tells it. Then the "
+        f"rest is paid, at most {currency.price(rest.share, rest.epsilon)} in all; if {rest.asked} takes more, nothing "
+        "more is spent and the price is said"
+    )
 
 
 def _more(plan: Plan) -> Iterator[Block]:

@@ -23,7 +23,7 @@ from dpnotebook.session.session import Session
 
 if TYPE_CHECKING:
     from dpnotebook.notebook.magics.magics import DPMagics
-    from dpnotebook.planner.plan import Plan
+    from dpnotebook.planner.plan import Plan, Rest
     from dpnotebook.session.query import Query, SessionProtocol
 
 CELL = re.compile(r"\s*%%dpsql\b([^\n]*)\n?(.*)", re.DOTALL)
@@ -136,6 +136,8 @@ def text_of(plan: Plan, *, brief: bool = False, named: int = MOST_NAMED) -> str:
         return f"not allowed by the policy: needs {share}, {left}"
     if not plan.affordable:
         return f"not enough budget: needs {share}, {left}"
+    if plan.rest is not None:
+        return f"{share} for a first look, then at most {_most(plan.rest)} in all for {plan.rest.asked} · {left}"
     return f"{share} · {error} · {left}"
 
 
@@ -154,6 +156,12 @@ def title_of(plan: Plan) -> str:
         return f"{plan.title}: it would be refused. The policy does not allow it: {plan.forbidden}."
     if not plan.affordable:
         return f"{plan.title}: this would take {_share(plan)}, and {left} is left. It would be refused."
+    if plan.rest is not None:
+        return (
+            f"{plan.title}: what {plan.rest.asked} takes is not known yet. A first look takes {_share(plan)} and tells "
+            f"it; then the rest would be paid, at most {_most(plan.rest)} in all. {left} of the budget is left now. "
+            "Nothing has been spent, and no data was read."
+        )
     return (
         f"{plan.title}: this would take {_share(plan)}; {error}{sure}. {left} of the budget is left now, and {after} "
         "after it. Nothing has been spent, and no data was read."
@@ -166,6 +174,10 @@ def _share(plan: Plan) -> str:
 
 def _percent(plan: Plan) -> str:
     return f"{formatting.rounded(100 * plan.budget.cost_fraction, rounding=ROUND_CEILING)}%"
+
+
+def _most(rest: Rest) -> str:
+    return f"{formatting.rounded(100 * rest.share, rounding=ROUND_CEILING)}%"
 
 
 def _left(spent: float) -> str:

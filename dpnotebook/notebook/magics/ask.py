@@ -107,14 +107,16 @@ def way(yes: bool, always: bool, configured: str | None, session: SessionProtoco
 
 def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
     if confirm == "auto":
-        return plan.cost.epsilon > session.confirm_above * ROUNDING
+        most = plan.cost.epsilon if plan.rest is None else plan.rest.epsilon
+        return most > session.confirm_above * ROUNDING
     return confirm == "always"
 
 
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
     bought = ", and for later questions like it" if plan.bought else ""
-    question = f"Spend {_price(plan)} for {in_short(plan)}{bought}? "
+    answer = in_short(plan) if plan.rest is None else plan.rest.asked
+    question = f"Spend {_price(plan)} for {answer}{bought}? "
     hint = "[y]es / [n]o / another price, as 10% or ε: "
     for _ in range(UNREADABLE):
         reply = _input(question + hint).strip().lower()
@@ -149,7 +151,10 @@ def _input(prompt: str) -> str:
 
 
 def _price(plan: Plan) -> str:
-    return currency.price(plan.budget.cost_fraction, plan.cost.epsilon)
+    first = currency.price(plan.budget.cost_fraction, plan.cost.epsilon)
+    if plan.rest is None:
+        return first
+    return f"{first} for a first look, then at most {currency.price(plan.rest.share, plan.rest.epsilon)} in all"
 
 
 def _left(plan: Plan) -> str:

@@ -30,6 +30,10 @@ def said_of_run(plan: Plan) -> str:
     price = currency.short_price(plan.budget.cost_fraction, plan.cost.epsilon)
     if not plan.affordable:
         return f"Not enough {'delta for its threshold' if short_of_delta(plan) else f'budget for {price}'}"
+    if plan.rest is not None:
+        return (
+            f"Run: spend {price} for a first look, at most {currency.short_price(plan.rest.share, plan.rest.epsilon)}"
+        )
     return (
         f"Run: {f'spend {price}' if plan.cost.units else 'costs nothing'}{', with a purchase' if plan.bought else ''}"
     )

@@ -18,6 +18,7 @@ from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
+from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.select import Contribution, PrivateSelect
 
@@ -28,10 +29,13 @@ UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
 HELD = "intervals are longer for that, but not for values that are far from all others"
+FILLED = 1 - 1e-9  # of what an answer lies between, an error that is all of it, but for rounding
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
-def expected(measuring: Measuring, confidence: float, groups: Sequence[KnownGroups | None] = ()) -> list[Expectation]:
+def expected(
+    measuring: Measuring, confidence: float, groups: Sequence[KnownGroups | None] = (), *, of_all: bool = False
+) -> list[Expectation]:
     """Return how wrong the answers of every aggregate will be, by noise alone.
 
     Parameters
@@ -42,12 +46,19 @@ def expected(measuring: Measuring, confidence: float, groups: Sequence[KnownGrou
         Of the intervals.
     groups
         What is known of those of each aggregate, on which errors of means depend; usual ones when None.
+    of_all
+        Whether they are those of all groups that are known, also of groups that a threshold may hide.
     """
     known = groups or [None] * len(measuring.parts)
     if measuring.together:
-        several = [(of, expected(one, confidence, _of_some(known, of, measuring))) for of, one in alike(measuring)]
+        several = [
+            (of, expected(one, confidence, _of_some(known, of, measuring), of_all=of_all))
+            for of, one in alike(measuring)
+        ]
         return [_worst([(of, found[i]) for of, found in several]) for i in range(len(measuring.parts))]
-    return [_expected(measuring, part, confidence, one) for part, one in zip(measuring.parts, known, strict=True)]
+    shown = None if of_all or measuring.tau is None else least_shown(measuring)  # of others there will be no answer
+    sized = [one if one is None or shown is None else one.at_least(shown) for one in known]
+    return [_expected(measuring, part, confidence, one) for part, one in zip(measuring.parts, sized, strict=True)]
 
 
 def _of_some(
@@ -81,8 +92,6 @@ def _expected(
     if known is None:
         return Expectation(np.array([math.nan]), math.nan, UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS)
     function = function_of(part.kind)
-    if groups is not None and measuring.tau is not None:  # of others there will be no answer
-        groups = groups.at_least(least_shown(measuring))
     found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
     notes = [found.note]
     if groups is not None and groups.source and found.note and function.sized:
@@ -94,6 +103,12 @@ def _expected(
     elif part.bounds is None:
         notes.append(f"its bounds are {BOUNDS}")
     return replace(found, note="; ".join(filter(None, notes)))
+
+
+def fills_bounds(part: AggregateInput, error: Expectation) -> bool:
+    """Return whether noise may move a mean or a variance to anywhere between the bounds of values."""
+    function = function_of(part.kind)
+    return isinstance(function, Ratio) and part.bounds is not None and error.half_width >= FILLED * function.most(part)
 
 
 def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:

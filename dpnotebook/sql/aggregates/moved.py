@@ -86,8 +86,3 @@ def _moves(taken: Taken) -> tuple[float, float]:
         return taken.above / REACH, taken.below / REACH
     about = STRETCHED * taken.about if math.isfinite(taken.about) else 0.0
     return about, about
-
-
-def without_moved(measuring: Measuring) -> Measuring:
-    """Return what is measured, with intervals that hold noise alone: what an error that is asked for promises."""
-    return replace(measuring, parts=tuple(replace(part, moved=0.0, moved_down=None) for part in measuring.parts))

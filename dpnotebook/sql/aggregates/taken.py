@@ -54,6 +54,13 @@ class Taken(NamedTuple):
         spread = math.isfinite(self.below) and self.most > NEAR_ENOUGH * self.about
         return self.about > self.answer or spread
 
+    def times(self, factor: float) -> Taken:
+        """Return what is taken by a bound that takes so many times as much, of the same answer."""
+        about, most, apart, below, above = (
+            factor * one for one in (self.about, self.most, self.apart, self.below, self.above)
+        )
+        return Taken(about, most, self.answer, apart, self.looked, below, above)
+
     def of_root(self) -> Taken:
         """Return what is taken from the root of the answer."""
         about, most, apart, below, above = (

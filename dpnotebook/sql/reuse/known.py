@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.picked import MANY, Picked
-from dpnotebook.planner.plan import PlannedMeasure
+from dpnotebook.planner.plan import KEPT, PlannedMeasure
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import Shares, needs_bounds, shares
@@ -22,12 +22,10 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import kept_of
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
+from dpnotebook.sql.aggregates.expected import expected, fills_bounds, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.layers import with_combinations_of
-from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
-from dpnotebook.sql.aggregates.moved import without_moved
-from dpnotebook.sql.aggregates.ratios import Ratio
+from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
@@ -39,6 +37,7 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
 MOST_TRIED = 8  # releases of finer groups, or of more rows of them, that do not answer a statement: each takes a while
+PROMISED = "promised"  # in plans: the error that was asked for
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
 # By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
 # where nothing could be.
@@ -192,7 +191,11 @@ def best_known(
     for one in among() if among is not None else answers(statement, books):
         if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, measured):
             widths = half_widths(one, accuracy.confidence)
-            if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, widths)):
+            if all(map(math.isfinite, widths)) and (
+                accuracy.epsilon is not None
+                or _keeps(one, accuracy, known)
+                or _promised(statement, one, accuracy, books)
+            ):
                 found.append((max(widths), -one.number, one))
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
 
@@ -238,9 +241,8 @@ def estimates(one: AnsweredSelect, confidence: float) -> list[Estimates]:
 
 
 def half_widths(one: AnsweredSelect, confidence: float) -> list[float]:
-    """Return half the length of the longest interval of each aggregate, as far as it holds noise."""
-    of_noise = estimate(without_moved(one.measuring), one.numbers, confidence)
-    return [float(np.max((found.upper - found.lower) / 2)) for found in of_noise]
+    """Return half the length of the longest interval of each aggregate."""
+    return [float(np.max((found.upper - found.lower) / 2)) for found in estimates(one, confidence)]
 
 
 def planned_measures(statement: Statement, one: AnsweredSelect, confidence: float) -> tuple[PlannedMeasure, ...]:
@@ -257,14 +259,37 @@ def planned_measures(statement: Statement, one: AnsweredSelect, confidence: floa
     return tuple(found)
 
 
-def _keeps(one: AnsweredSelect, accuracy: Accuracy, widths: Sequence[float]) -> bool:
-    """Return whether what a release delivered is as accurate as asked."""
-    if accuracy.error is not None:
-        return max(widths) <= accuracy.error
-    if accuracy.variance is None:
+def _promised(statement: Statement, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks) -> bool:
+    """Return whether quantiles were paid for at an error: it is in ranks, so that what is delivered does not tell."""
+    levelled = all(function_of(part.kind).levelled for part in one.measuring.parts)
+    if not levelled or accuracy.error is None or statement.outer is not None:
         return False
-    worst = max(float(np.max(found.std_error)) for found in estimates(one, accuracy.confidence))
-    return worst**2 <= accuracy.variance
+    record = books.get(one.number)
+    error = record.plan.get(PROMISED, math.inf)
+    same = any(other.number == one.number for other in books.records(statement.key))
+    return same and error <= accuracy.error and float(record.plan["confidence"]) >= accuracy.confidence
+
+
+def _keeps(one: AnsweredSelect, accuracy: Accuracy, groups: Sequence[KnownGroups | None]) -> bool:
+    """Return whether what a release delivered is as accurate as asked; of quantiles, whether it is expected to be.
+
+    Intervals of means depend on noise, also on what was promised: a little longer they keep it. So an error that was
+    paid for is not paid for once more.
+    """
+    if accuracy.error is None and accuracy.variance is None:
+        return False
+    aim = math.sqrt(accuracy.variance or 0.0) if accuracy.error is None else accuracy.error
+    told = expected(one.measuring, accuracy.confidence, groups)
+    for part, found, planned in zip(one.measuring.parts, estimates(one, accuracy.confidence), told, strict=True):
+        function = function_of(part.kind)
+        if function.levelled:  # planned in ranks, and delivered in what values are counted in
+            width, std_error = planned.half_width, planned.std_error
+        else:
+            width, std_error = float(np.max((found.upper - found.lower) / 2)), float(np.max(found.std_error))
+        off = std_error if accuracy.error is None else width
+        if not off <= aim * (KEPT if function.sized else 1.0):
+            return False
+    return True
 
 
 def _is_as_good_as(
@@ -295,17 +320,11 @@ def _is_as_good_as(
         return False
     # Where noise fills the bounds, less of it would too, and would find wider ones.
     paid_less = one.units < books.accountant.least_units(accuracy.epsilon or 0.0)
-    if paid_less and any(map(_fills_bounds, one.measuring.parts, own)):
+    if paid_less and any(map(fills_bounds, one.measuring.parts, own)):
         return False
     if one.sharper:  # it was asked of the groups that had been released
         return True
     return planned.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(planned))
-
-
-def _fills_bounds(part: AggregateInput, error: Expectation) -> bool:
-    """Return whether an answer may be anywhere between the bounds of values."""
-    function = function_of(part.kind)
-    return isinstance(function, Ratio) and part.bounds is not None and error.half_width >= function.most(part) / EQUAL
 
 
 def _has_no_larger_errors(own: Expectation, other: Expectation) -> bool:

@@ -25,7 +25,6 @@ from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import without_combinations
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
-from dpnotebook.sql.aggregates.moved import without_moved
 from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
@@ -190,7 +189,7 @@ def _units_for(
             after = found[0]
         else:
             after = one.after
-        errors = expected(without_moved(after), accuracy.confidence, released.counting(groups))
+        errors = expected(after, accuracy.confidence, released.counting(groups))
         worst = max(error.half_width if accuracy.error is not None else error.std_error for error in errors)
         if not math.isfinite(worst):
             raise AccuracyError("the error is not known beforehand")

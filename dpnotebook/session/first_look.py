@@ -1,0 +1,243 @@
+"""An error whose price is not known yet: a small first look tells it, and then it is paid, up to what was agreed to.
+
+How wrong a mean or a sum over people with many rows will be depends on what nobody has said: where values lie, and how
+much one person adds. The first look is the statement itself for a small epsilon. Its answer is a release like any
+other; what it finds tells what the error takes. Where that is far more than was paid so far it is told too roughly, so
+that no step costs more than four times the one before: all that come before the last one cost a third of it at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpnotebook.errors import DPError
+from dpnotebook.planner.plan import BudgetState, Plan, Rest
+from dpnotebook.query.question import Accuracy
+from dpnotebook.session.query import Look, Query
+from dpnotebook.sql.statement import Statement
+
+if TYPE_CHECKING:
+    from dpnotebook.ledger import Ledger
+    from dpnotebook.session.release import Release
+
+LOOK = 200  # the first look takes such a part of the budget
+MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to;
+# a known price from there on is worth a look that may find a far lower one, and which takes a third of the last step's
+STEP = 4  # times what the step before took, at most
+STEPS = 8
+MISSED = 2  # times what missed an error, at least, is paid next
+
+Decide = Callable[[Accuracy], Query]
+
+
+def with_look(query: Query, decide: Decide, most: float | None) -> Query:
+    """Return a query for an error with a first look, where its price is not known, or may be far lower.
+
+    Parameters
+    ----------
+    query
+        For an error.
+    decide
+        Gives the query for another accuracy, without a look.
+    most
+        The epsilon that one question may take; None where only the budget bounds it.
+    """
+    if query.accuracy.error is None or query.fresh:
+        return query
+    accountant, remaining = query.session.ledger.accountant, query.session.ledger.remaining
+    try:
+        plan: Plan | None = query.plan
+    except DPError:
+        plan = None
+    if plan is not None and plan.free:
+        return query
+    units = accountant.total // LOOK
+    ceiling = accountant.total // MOST
+    if plan is not None:
+        if plan.cost.units < ceiling:
+            return query
+        if plan.affordable:
+            ceiling = plan.cost.units * STEP // (STEP - 1)
+    if most is not None:
+        ceiling = min(ceiling, accountant.units(most))
+    ceiling = min(ceiling, remaining)
+    while units * STEP <= ceiling:
+        first = _at(query, decide, units)
+        if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
+            return replace(_answered_by(query, first), look=Look(first, ceiling, decide))
+        if plan is None and first is not None and _is_free(other := _answered_by(query, first)):
+            return other
+        if plan is not None or first is None:
+            break  # a price is known, and no look finds a lower one
+        units *= STEP  # what is known was found with much noise
+    return query
+
+
+def _answered_by(query: Query, first: Query) -> Query:
+    """Return a query as the one for another accuracy is understood."""
+    return replace(query, question=first.question, statement=first.statement)
+
+
+def _is_free(query: Query) -> bool:
+    try:
+        return bool(query.plan.free)
+    except DPError:
+        return False
+
+
+def _at(query: Query, decide: Decide, units: int) -> Query | None:
+    """Return a query for a price in units, if that can be paid; None where it cannot, or nothing is measured."""
+    epsilon = float(f"{query.session.ledger.accountant.epsilon(units):.3g}")
+    try:
+        found = decide(Accuracy(epsilon, confidence=query.accuracy.confidence))
+        plan = found.plan
+    except DPError:
+        return None
+    return found if plan.affordable and not plan.forbidden else None
+
+
+def _finds_more(plan: Plan) -> bool:
+    """Return whether a plan finds what errors depend on, which are of one kind: no error holds for two."""
+    kinds = {part.unit or "plain numbers" for part in plan.parts}
+    hidden = [part for part in plan.parts if math.isnan(part.half_width)]
+    return not plan.free and len(kinds) == 1 and bool(hidden)
+
+
+def _is_worked_out(query: Query) -> bool:
+    """Return whether a query measures what a statement works something out from that is no multiple of it."""
+    from dpnotebook.session.shown_errors import worked_out
+
+    asked = query.question if isinstance(query.question, Statement) else None
+    return asked is not None and not query.plan.free and None in worked_out(asked)
+
+
+def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> Plan:
+    """Return the plan of a first look, with what may be paid after it."""
+    accountant = ledger.accountant
+    rest = Rest(accuracy.text, accountant.epsilon(look.most), look.most / accountant.total)
+    return replace(plan, rest=rest)
+
+
+def answered(query: Query, run: Callable[[Query], Release]) -> Release:
+    """Return the answer of a query with a first look: look, and pay for the error that was asked for; see `Query.run`.
+
+    Parameters
+    ----------
+    query
+        With a look.
+    run
+        Charges for a query, measures, records and reveals.
+    """
+    assert query.look is not None
+    look = query.look
+    paid, last = _units(look.first), look.first.plan.units
+    release = run(_as(query, look.first))
+    numbers, why, missed, kept = [release.number], "", False, False
+    for _ in range(STEPS):
+        step = _next(query, look, last, paid, missed)
+        if isinstance(step, str):
+            why = step
+            break
+        price, last = _units(step), step.plan.units
+        release = run(_as(query, step))
+        paid += price
+        if release.number not in numbers:
+            numbers.append(release.number)
+        missed = step.accuracy.error is not None  # until what it delivered answers for nothing
+        if not price:
+            kept = True
+            break
+    return _told(query, release, numbers, "" if kept else why or _reach(release), paid)
+
+
+def _as(query: Query, step: Query) -> Query:
+    """Return a step of a query, which shows and checks what that does."""
+    return replace(step, guard=query.guard, shown=query.shown)
+
+
+def _units(query: Query) -> int:
+    """Return what a query costs as the ledger stands."""
+    plan = query.plan
+    return 0 if plan.free else plan.cost.units
+
+
+def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query | str:
+    """Return what is paid next, or what answers for nothing now, or why nothing more is paid.
+
+    What comes next is worth at most `STEP` times the last step, and not less than that, or `MISSED` times where it was
+    paid for the error and missed it. It costs less than it is worth where it makes a release sharper.
+
+    Parameters
+    ----------
+    query, look
+        What was asked.
+    last
+        What the answer to the last step is worth, in the accountant's units.
+    paid
+        So far.
+    missed
+        Whether the last step was planned to keep the error.
+    """
+    accountant, left = query.session.ledger.accountant, look.most - paid
+    needs = math.inf
+    try:
+        step = look.decide(query.accuracy)
+        plan = step.plan
+        if plan.free:
+            return step
+        needs = plan.cost.units
+        least = MISSED * last if missed else last  # what was less did not keep it
+        fits = needs <= left and plan.affordable and not plan.forbidden
+        if least <= plan.units <= STEP * last and fits:
+            return step
+    except DPError as error:
+        why = str(error)
+    else:
+        why = (
+            f"{query.accuracy.text} needs {100 * needs / accountant.total:.3g}% of the budget "
+            f"(ε {accountant.epsilon(round(needs)):.3g}) as far as is known now, more than was agreed to"
+            if needs > left
+            else f"what {query.accuracy.text} takes is still told too roughly"
+        )
+    worth = (MISSED if needs < MISSED * last else STEP) * last
+    while 2 * worth <= left:
+        rung = _at(query, look.decide, worth)
+        if rung is not None and not rung.plan.free:
+            return rung
+        worth *= MISSED  # what is known is as good as that already
+    return why
+
+
+def _reach(release: Release) -> str:
+    """Return how far the longest interval of what a release shows reaches, in words."""
+    frame = release.frame
+    names = [name.removesuffix("_lower") for name in frame.columns if name.endswith("_lower")]
+    widths = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in names]
+    return f"intervals reach ±{max((one for one in widths if one == one), default=math.inf):.4g}"
+
+
+def _told(query: Query, release: Release, numbers: list[int], why: str, paid: int) -> Release:
+    """Return the last release of several steps, with what all of them took, and why the error is not kept if it is not.
+
+    Parameters
+    ----------
+    query, release
+        What was asked, and what answers it.
+    numbers
+        Of all releases of it.
+    why
+        Why the error is not kept; empty where it is.
+    paid
+        For all of them, in the accountant's units.
+    """
+    ledger, asked = query.session.ledger, query.accuracy.text
+    notes = []
+    if len(numbers) > 1:
+        notes.append(f"{asked} took {len(numbers)} steps, releases {', '.join(f'#{number}' for number in numbers)}")
+    if why:
+        notes.append(f"{asked} is not kept, and nothing more was spent: {why}. Asked again, its price is planned anew")
+    budget = BudgetState.around(ledger.accountant, ledger.spent - paid, paid)
+    return replace(release, notes=(*release.notes, *notes), paid=ledger.accountant.epsilon(paid), budget=budget)
