@@ -33,6 +33,7 @@ from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
 from dpnotebook.sql.aggregates.layers import with_combinations
+from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
@@ -227,7 +228,9 @@ def measure_statement(
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
-        about["measuring"] = with_moved(measured, *taken_told(about, select)).to_json()
+        found = CountedRows.from_json(about[ROWS]) if ROWS in about else None
+        taken = taken_told(about, select)
+        about["measuring"] = with_lost(with_moved(measured, *taken), answer, *taken, found).to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)

@@ -26,6 +26,7 @@ from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
@@ -153,6 +154,7 @@ def price(
         if renew:  # an error that is asked for is one of noise
             told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
             measured = with_moved(measured, *told_by)
+            measured = with_lost_planned(measured, {i: clip.lost for i, clip in found.items()}, counting_rows)
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)

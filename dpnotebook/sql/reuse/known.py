@@ -158,7 +158,8 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
     for part in (*parts_of("lost"), *parts_of("moved"), "kept", *parts_of("cut")):
         if of := told.get(part):
             kept = {str(place): of[i] for place, i in own.items() if i in of}
-            times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
+            of_groups = part.startswith("lost") and not part.endswith(("groups", "looked"))
+            times = found.together if of_groups else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
     used = (measured.parts[i] for numbers in found.aggregates for i in numbers)
     if "rows" in told and any(measured.contribution_of(part).kind != "l2" for part in used):
@@ -263,7 +264,8 @@ def _keeps(one: AnsweredSelect, accuracy: Accuracy, widths: Sequence[float]) -> 
         return max(widths) <= accuracy.error
     if accuracy.variance is None:
         return False
-    worst = max(float(np.max(found.std_error)) for found in estimates(one, accuracy.confidence))
+    of_noise = estimate(without_moved(one.measuring), one.numbers, accuracy.confidence)
+    worst = max(float(np.max(found.std_error)) for found in of_noise)
     return worst**2 <= accuracy.variance
 
 
