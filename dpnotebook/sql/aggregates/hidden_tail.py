@@ -130,10 +130,10 @@ def possible_losses(
     Parameters
     ----------
     noisy, scale, edges, first, end
-        As for `hidden_tail`.
+        As for `hidden_tail`. Further edges say where those may be that are counted in the last bin.
     each
         What is lost with a unit in each bin behind it, in several respects, the last of which tells how much it is,
-        shape (bins - end, respects).
+        shape (bins - end, respects), of the bins that edges have.
     heavy
         Whether tails may be heavier than those of means are taken to be, and a single bin has none rather.
 
@@ -143,32 +143,28 @@ def possible_losses(
     """
     if not each.size:
         return np.zeros((WAYS, each.shape[1]))
-    laws = _laws(noisy, scale, edges, first, end, LOUD[:1], alike=False, bent=True, heavy=heavy)
+    laws = _laws(noisy, scale, edges, first, end, LOUD if heavy else LOUD[:1], alike=False, bent=True, heavy=heavy)
     amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()
-    weights = np.multiply.outer(THREE_PARTS, laws.weights).ravel()
-    nobody = 0.0
-    if heavy and laws.somebody.size:
-        nobody = float(laws.weights @ (1.0 - laws.somebody))
-        weights = np.multiply.outer(THREE_PARTS, laws.weights * laws.somebody).ravel()
+    weights = np.multiply.outer(THREE_PARTS, laws.weights * laws.somebody).ravel()
     behind = np.cumsum(np.tile(laws.hidden, (len(THREE_PLACES), 1))[:, ::-1], axis=1)[:, ::-1]
     losses = _somebody(amounts[:, None] * behind) @ each
     order = np.argsort(losses[:, -1])
-    picked = [_at(weights, order, (i + 0.5) / WAYS - nobody) for i in range(WAYS)]
-    there = np.array([(i + 0.5) / WAYS >= nobody for i in range(WAYS)])
-    return np.asarray(losses[picked] * there[:, None])
+    ways, nobody = (np.arange(WAYS) + 0.5) / WAYS, max(1.0 - float(weights.sum()), 0.0)
+    picked = [_at(weights, order, way - nobody) for way in ways]
+    return np.asarray(losses[picked] * (ways >= nobody)[:, None])
 
 
 class _Laws(NamedTuple):
     """Laws of a tail: their weights, how many units they have and how precisely, what they have behind the last bin.
 
-    Where it may have nobody, also how likely each has somebody.
+    Beside that stands how likely somebody is there at all, where it is not taken that there is.
     """
 
     weights: Floats
     amounts: Floats
     precisions: Floats
     hidden: Floats
-    somebody: Floats = np.zeros(0)
+    somebody: Floats
 
 
 def _laws(
@@ -191,8 +187,11 @@ def _laws(
             start += 1
         behind = max(end, min(start + 1, edges.size - 1))
         width = float(edges[behind] - edges[start]) or 1.0
-        masses = _masses((edges[start:] - edges[start]) / width, shapes, bent=bent)
+        finest = _masses((edges[start:] - edges[start]) / width, shapes, bent=bent)
         counts = noisy[start:]
+        masses = np.concatenate(
+            [finest[:, : counts.size - 1], finest[:, counts.size - 1 :].sum(axis=1, keepdims=True)], axis=1
+        )
         variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
         precisions = (masses**2 / variances).sum(axis=1)
         amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
@@ -201,14 +200,16 @@ def _laws(
             break
     rare_shapes = np.zeros(len(shapes)) if heavy else RARE * np.maximum(shapes, 0.0)
     rare = np.tile([*rare_shapes, *(less for _, less in BENT if bent)], len(SPREADS))
-    somebody = np.zeros(0)
+    somebody = np.ones(amounts.size)
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     if of_one_bin:  # perhaps nobody is behind it
         gain = np.minimum(amounts**2 * precisions / 2, SURELY_MANY)
-        somebody = np.exp(gain) / (np.exp(gain) + NOBODY_AT_ALL)
-        amounts = amounts if heavy else amounts * np.exp(gain) / (np.exp(gain) + NOBODY)
+        if heavy:
+            somebody = np.exp(gain) / (np.exp(gain) + NOBODY_AT_ALL)
+        else:
+            amounts = amounts * np.exp(gain) / (np.exp(gain) + NOBODY)
     weights = np.exp(likely - likely.max())
-    return _Laws(weights / weights.sum(), amounts, precisions, masses[:, end - start :], somebody)
+    return _Laws(weights / weights.sum(), amounts, precisions, finest[:, end - start :], somebody)
 
 
 def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats:

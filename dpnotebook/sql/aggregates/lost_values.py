@@ -23,6 +23,7 @@ RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
+FURTHER, FARTHER = 12, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 
@@ -49,7 +50,15 @@ class Lost(NamedTuple):
 
 
 def lost_between(
-    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], low: float, high: float, *, squares: bool
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    found: tuple[int, int],
+    low: float,
+    high: float,
+    *,
+    squares: bool,
+    heavy: bool = False,
 ) -> Lost:
     """Return what keeping values between bounds takes from their mean or their variance.
 
@@ -63,34 +72,52 @@ def lost_between(
         The bounds.
     squares
         Whether it is a variance.
+    heavy
+        Whether it is a sum, of which more seldom far values are the most; as for `possible_losses`.
     """
     inside = slice(*found)
+    most_of_ways = 1.0 - (RARELY if heavy else SELDOM)
     total = max(float(noisy[inside].sum()), scale)
-    ends = np.interp(np.arange(PARTS * noisy.size + 1) / PARTS, np.arange(edges.size), edges)
-    places = (ends[1:] + ends[:-1]) / 2
-    mean = float(places.clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
+    mean = float(_places(edges).clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
+    if heavy:  # who is counted in the bins at either end may be far beyond
+        found = max(found[0], 1), min(found[1], noisy.size - 1)
     sides = []  # above and below
-    for farther, end, turn in ((places - high, high, 1), (low - places, low, -1)):
-        outside = np.maximum(farther, 0.0)
+    for end, turn in ((high, 1), (low, -1)):
+        told = (turn * edges)[::turn]
+        told = _farther(told, found[0] if turn > 0 else noisy.size - found[1]) if heavy else told
+        places = turn * _places(told)
+        outside = np.maximum(turn * (places - end), 0.0)
         respects = [outside**2, outside]
         if squares:
             respects.append(np.where(outside > 0.0, (places - mean) ** 2 - (end - mean) ** 2, 0.0))
         each, farthest = (
-            np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1)[::turn]
+            np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1)
             for summed in (np.mean, np.max)
         )
         bins = _turned(found, noisy.size, turn)
-        sides.append(ways_lost(noisy[::turn], scale, (turn * edges)[::turn], bins, each, farthest))
+        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy))
     above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
         less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
-        about, most = np.quantile(less, [0.5, 1.0 - SELDOM])
+        about, most = np.quantile(less, [0.5, most_of_ways])
         return Lost(float(about), float(most), float(most), 0.0)
     # What is cut off on one side makes up for nothing: a group may have hardly any of it.
-    about, most = np.quantile(above[..., 1] + below[..., 1], [0.5, 1.0 - SELDOM])
-    too_small, too_large = (float(np.quantile(side[..., 1], 1.0 - SELDOM)) for side in (above, below))
+    about, most = np.quantile(above[..., 1] + below[..., 1], [0.5, most_of_ways])
+    too_small, too_large = (float(np.quantile(side[..., 1], most_of_ways)) for side in (above, below))
     single = math.sqrt(float(np.median(above[..., 0] + below[..., 0])))
     return Lost(float(about), float(most), too_small, too_large, single)
+
+
+def _places(edges: Floats) -> Floats:
+    """Return where values are in bins, in several parts of each, shape (PARTS * bins,)."""
+    ends = np.interp(np.arange(PARTS * (edges.size - 1) + 1) / PARTS, np.arange(edges.size), edges)
+    return np.asarray((ends[1:] + ends[:-1]) / 2)
+
+
+def _farther(edges: Floats, first: int) -> Floats:
+    """Return edges with others behind the last, each as many times as far from the first bin in which units are."""
+    away = (edges[-1] - edges[first]) * FARTHER ** np.arange(1, FURTHER + 1)
+    return np.concatenate([edges, edges[first] + away])
 
 
 def _turned(found: tuple[int, int], size: int, turn: int) -> tuple[int, int]:
@@ -129,7 +156,8 @@ def ways_lost(
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
     if (beside := _beside_one_value(edges, found)) is not None:  # no law of a tail tells of other values
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
-        told, error = noisy[beside] @ each[beside], scale * np.sqrt((each[beside] ** 2).sum(axis=0))
+        seen, of_seen = noisy[beside], each[beside][: noisy[beside].size]
+        told, error = seen @ of_seen, scale * np.sqrt((of_seen**2).sum(axis=0))
         hidden = hidden.mean(axis=0) + np.maximum(told + error * rarely, 0.0)
     ways = []
     for one in (each[inside], farthest[inside]):

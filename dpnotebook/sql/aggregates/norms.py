@@ -85,17 +85,14 @@ def taken_by(found: NormCounts, place: int, groups: int) -> Taken:
     In many ways alike likely it is worked out how much that is: half of them have less than what is expected.
     """
     excess, norm = found.excess[place], float(found.norms[place])
-    bins = slice(None, excess.size)
     farthest = np.maximum(found.edges[1:] - norm, 0.0)
-    ways = ways_lost(
-        found.noisy[bins],
-        found.scale,
-        found.edges,
-        (found.start, min(found.end, excess.size)),
-        np.stack([excess * farthest, excess], axis=1),
-        np.stack([farthest**2, farthest], axis=1),
-        heavy=True,
-    )
+    each = np.stack([excess * farthest, excess, farthest**2, farthest], axis=1)
+    noisy, scale, edges = found.noisy[: excess.size], found.scale, found.edges
+    bins = found.start, min(found.end, excess.size)
+    if not found.whole:  # where most have about the same, every other bin is empty, which is no law of a tail
+        noisy, edges, each, bins = _in_pairs(noisy, edges, each, bins)
+        scale *= math.sqrt(2.0)
+    ways = ways_lost(noisy, scale, edges, bins, each[:, :2], each[:, 2:], heavy=True)
     shared = math.sqrt(groups)
     squares, lost = np.maximum(ways, 0.0).T
     about, most = np.quantile(lost, [0.5, 1.0 - RARELY]) / shared
@@ -109,6 +106,18 @@ def taken_by(found: NormCounts, place: int, groups: int) -> Taken:
     about, most = float(about) + some, max(float(most), float(about) + some)
     taken = Taken(about, most, kept, below=most, above=0.0, single=single, groups=groups)
     return taken._replace(apart=apart, looked=found.farthest) if apart > most else taken
+
+
+def _in_pairs(
+    noisy: Floats, edges: Floats, each: Floats, found: tuple[int, int]
+) -> tuple[Floats, Floats, Floats, tuple[int, int]]:
+    """Return bins put together in twos, one of which ends where the last that is found does."""
+    first = found[1] % 2
+    last = first + (noisy.size - first) // 2 * 2
+    pairs = noisy[first:last].reshape(-1, 2).sum(axis=1)
+    of_pairs = each[first:last].reshape(-1, 2, each.shape[1])
+    told = np.concatenate([of_pairs.mean(axis=1)[:, :2], of_pairs.max(axis=1)[:, 2:]], axis=1)
+    return pairs, edges[first : last + 1 : 2], told, (max(found[0] - first, 0) // 2, (found[1] - first) // 2)
 
 
 def nearly_best(

@@ -192,7 +192,7 @@ def trimmed(
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
         low, high = least_off(error, *ways, ends, lows, highs, mean, squares)
-    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares)
+    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums")
     places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left
