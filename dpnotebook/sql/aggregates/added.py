@@ -165,8 +165,6 @@ class Added(AggregateFunction):
             return Estimates(value, std_errors, value - widths, value + widths)
         moves = np.stack(lost_of(part).moves(value, std_errors))
         below, above = np.hypot(widths, kappa(confidence, measuring.noise) * moves)
-        # Drawn again it is either way, half of the time.
-        std_errors = np.sqrt(std_errors**2 + (moves**2).mean(axis=0))
         return Estimates(value, std_errors, value - below, value + above)
 
     def expected(

@@ -11,6 +11,7 @@ from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, 
 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
+HELD = "intervals of counts and sums are longer for that, but not for units that are far from all others"
 MOVED = "moved"
 QUANTILES = "quantiles"
 
@@ -96,7 +97,8 @@ class CountedRows:
         rows = f"1 {one}" if self.most == 1 else f"{self.most:,} {one}s"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
         said = [*filter(None, (self._left_out, self._moving))]
-        return f"{count}: {'; '.join(said)}, beside the noise" if said else f"{count}; hardly any has more"
+        held = f"; {HELD}" if self._left_out and math.isfinite(self.lost.below) else ""
+        return f"{count}: {'; '.join(said)}, beside the noise{held}" if said else f"{count}; hardly any has more"
 
     @property
     def _left_out(self) -> str:

@@ -26,7 +26,7 @@ SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of t
 # less. What is lost behind bounds is told by these as well, as most of what people earn, pay or wait for falls so.
 BENT = ((0.5, 0.1), (0.8, 0.2), (1.1, 0.4), (1.5, 0.8))
 # Of what counts and sums lose, others: of them a few units with most are much of the answer, as of visits or incomes.
-HEAVY = (0.85,)
+HEAVY, LESS_RARE = (0.85,), 0.5
 RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
@@ -198,7 +198,7 @@ def _laws(
         misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
         if misfits.min() <= counts.size:  # some law is off by no more than noise
             break
-    rare_shapes = np.zeros(len(shapes)) if heavy else RARE * np.maximum(shapes, 0.0)
+    rare_shapes = (LESS_RARE if heavy else RARE) * np.maximum(shapes, 0.0)
     rare = np.tile([*rare_shapes, *(less for _, less in BENT if bent)], len(SPREADS))
     somebody = np.ones(amounts.size)
     likely = -rare - misfits / 2 - np.log(precisions) / 2

@@ -23,7 +23,7 @@ RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
-FURTHER, FARTHER = 12, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
+FURTHER, FARTHER = 8, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 

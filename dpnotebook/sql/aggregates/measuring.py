@@ -107,6 +107,11 @@ class AggregateInput:
     lost: tuple[float, ...] = ()
 
     @property
+    def reaches_farther(self) -> bool:
+        """Whether intervals reach farther for what bounds and norms do."""
+        return any(self.moves) or bool(self.lost)
+
+    @property
     def moves(self) -> tuple[float, float]:
         """By how much intervals reach farther down, and farther up, for what bounds and norms do."""
         return self.moved if self.moved_down is None else self.moved_down, self.moved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -244,9 +244,15 @@ def half_widths(one: AnsweredSelect, confidence: float) -> list[float]:
     return [float(np.max((found.upper - found.lower) / 2)) for found in of_noise]
 
 
-def planned_measures(statement: Statement, one: AnsweredSelect, confidence: float) -> tuple[PlannedMeasure, ...]:
-    """Return how wrong the answers of every aggregate are: of the worst group, as they were delivered."""
+def planned_measures(
+    statement: Statement, one: AnsweredSelect, confidence: float, *, of_noise: bool
+) -> tuple[PlannedMeasure, ...]:
+    """Return how wrong the answers of every aggregate are: of the worst group, as they were delivered.
+
+    By noise alone where an error is asked for, as that is one of noise.
+    """
     select, found = statement.selects[0], []
+    one = replace(one, measuring=without_moved(one.measuring)) if of_noise else one
     for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
         width = float(np.max((told.upper - told.lower) / 2))
         words = aggregate.words or aggregate.name
@@ -264,8 +270,7 @@ def _keeps(one: AnsweredSelect, accuracy: Accuracy, widths: Sequence[float]) -> 
         return max(widths) <= accuracy.error
     if accuracy.variance is None:
         return False
-    of_noise = estimate(without_moved(one.measuring), one.numbers, accuracy.confidence)
-    worst = max(float(np.max(found.std_error)) for found in of_noise)
+    worst = max(float(np.max(found.std_error)) for found in estimates(one, accuracy.confidence))
     return worst**2 <= accuracy.variance
 
 
