@@ -154,7 +154,8 @@ def price(
         if renew:  # an error that is asked for is one of noise
             told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
             measured = with_moved(measured, *told_by)
-            measured = with_lost_planned(measured, {i: clip.lost for i, clip in found.items()}, counting_rows)
+            lost = {i: clip.lost for i, clip in found.items()}
+            measured = with_lost_planned(measured, lost, counting_rows, groups[place] if groups else ())
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)

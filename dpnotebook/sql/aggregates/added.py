@@ -172,8 +172,15 @@ class Added(AggregateFunction):
     ) -> Expectation:
         """Return the errors of the noise, and half the length of intervals that reach for what bounds take."""
         std_error, width = self._errors(measuring, part, confidence, known)
-        ends = [math.hypot(width, kappa(confidence, measuring.noise) * moved) for moved in part.moves]
-        return Expectation(np.array([std_error]), sum(ends) / 2)
+        moves = np.array(part.moves)[:, None]
+        if part.lost and known is not None:
+            moves = np.stack(lost_of(part).moves(self.sizes(known), std_error))
+        ends = np.hypot(width, kappa(confidence, measuring.noise) * moves)
+        return Expectation(np.array([std_error]), float(ends.mean(axis=0).max()))
+
+    def sizes(self, known: KnownGroups) -> Floats:
+        """Return about how large the answers of groups are that are known; NaN of sums where no means are."""
+        return known.sizes * (known.means if self.summed else 1.0)
 
     def _errors(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None = None

@@ -32,7 +32,9 @@ ALLOWED = 2.0  # standard deviations by which more units may be hidden than the 
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
 MOST_BODY = 0.8  # of the units that are found, that are in one bin: it is none of a tail
 NOBODY = 10.0  # times as likely, before counts behind such a bin are seen, nobody is there as somebody
-NOBODY_AT_ALL = 50.0  # the same, of counts and sums: in most such tables each unit has one row
+NOBODY_LOST = (
+    5.0  # the same, where it is told what counts and sums lose: too little was told of who has two in place of one
+)
 SURELY_MANY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
 LOUD = (40, 20, 10)  # in standard deviations of noise, the same: so many tell how it falls; fewer where no law fits
 FEWEST = 100  # units, the same, where there is little noise: others may be farther out
@@ -135,7 +137,7 @@ def possible_losses(
         What is lost with a unit in each bin behind it, in several respects, the last of which tells how much it is,
         shape (bins - end, respects), of the bins that edges have.
     heavy
-        Whether tails may be heavier than those of means are taken to be, and a single bin has none rather.
+        Whether tails may be heavier than those of means are taken to be, and either have somebody or nobody.
 
     Returns
     -------
@@ -204,10 +206,8 @@ def _laws(
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     if of_one_bin:  # perhaps nobody is behind it
         gain = np.minimum(amounts**2 * precisions / 2, SURELY_MANY)
-        if heavy:
-            somebody = np.exp(gain) / (np.exp(gain) + NOBODY_AT_ALL)
-        else:
-            amounts = amounts * np.exp(gain) / (np.exp(gain) + NOBODY)
+        there = np.exp(gain) / (np.exp(gain) + (NOBODY_LOST if heavy else NOBODY))
+        amounts, somebody = (amounts, there) if heavy else (amounts * there, somebody)
     weights = np.exp(likely - likely.max())
     return _Laws(weights / weights.sum(), amounts, precisions, finest[:, end - start :], somebody)
 

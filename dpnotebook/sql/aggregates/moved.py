@@ -90,4 +90,6 @@ def _moves(taken: Taken) -> tuple[float, float]:
 
 def without_moved(measuring: Measuring) -> Measuring:
     """Return what is measured, with intervals that hold noise alone: what an error that is asked for promises."""
-    return replace(measuring, parts=tuple(replace(part, moved=0.0, moved_down=None, lost=()) for part in measuring.parts))
+    return replace(
+        measuring, parts=tuple(replace(part, moved=0.0, moved_down=None, lost=()) for part in measuring.parts)
+    )

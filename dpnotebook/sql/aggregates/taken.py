@@ -6,7 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-BESIDE_MOST = ("about", "answer", "apart", "looked", "below", "above", "single", "groups")  # parts of what is told beside the most
+BESIDE_MOST = (
+    "about",
+    "answer",
+    "apart",
+    "looked",
+    "below",
+    "above",
+    "single",
+    "groups",
+)  # parts of what is told beside the most
 REACH = 1.959964  # standard deviations of noise, which passes them as seldom as bounds take more than the most
 NEAR_ENOUGH = 4.0  # times what is expected: to where it may be, where that is mostly known within a factor of two
 

@@ -9,15 +9,17 @@ what units with many rows may have that others have not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.sql.aggregates.added import Added
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.lost_parts import LostParts
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.taken import REACH, Taken
@@ -68,11 +70,18 @@ def with_lost(
 
 
 def with_lost_planned(
-    measuring: Measuring, lost: Mapping[int, Taken], rows: CountedRows | None
+    measuring: Measuring, lost: Mapping[int, Taken], rows: CountedRows | None, groups: Sequence[KnownGroups | None]
 ) -> Measuring:
     """Return what will be measured, with about by how much intervals of counts and sums will be longer.
 
-    How large the answers are nobody knows then: it is of a group that loses as much as others do.
+    Where it is not known how large groups are, it is that of one that loses as much as others do.
+
+    Parameters
+    ----------
+    measuring, lost, rows
+        As for `with_lost`.
+    groups
+        What is known of the groups of each aggregate; nothing where that is nothing.
     """
     parts = list(measuring.parts)
     for i, part in enumerate(parts):
@@ -83,7 +92,16 @@ def with_lost_planned(
         taken = lost.get(i) if by_norm else None
         if not by_norm and rows is not None and function.of != "numbers":
             taken = rows.lost
-        if taken is not None and _tells(taken):
+        if taken is None or not _tells(taken):
+            continue
+        known = groups[i] if groups else None
+        assert isinstance(function, Added)  # nothing else adds up
+        sizes = np.zeros(0) if known is None else function.sizes(known)
+        if by_norm and sizes.size > 1 and np.isfinite(sizes).all():
+            whole, _ = _whole(sizes, np.zeros(sizes.size), function.summed)
+            off = _by_norm(taken, sizes, np.zeros(sizes.size), whole, function.summed)
+            parts[i] = replace(part, lost=tuple(map(float, off)))
+        else:
             parts[i] = replace(part, moved=taken.below / REACH, moved_down=0.0)
     return replace(measuring, parts=tuple(parts))
 
