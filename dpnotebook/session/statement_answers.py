@@ -33,7 +33,6 @@ from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
 from dpnotebook.sql.aggregates.layers import with_combinations
-from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
@@ -41,6 +40,7 @@ from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
+from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges

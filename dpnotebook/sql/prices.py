@@ -26,8 +26,8 @@ from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.aggregates.moved import with_moved
+from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column

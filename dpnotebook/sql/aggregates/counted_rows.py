@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, taken_to_json, three_digits
+from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, taken_to_json, three_digits
 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
-HELD = "intervals of counts and sums are longer for that, but not for units that are far from all others"
 MOVED = "moved"
 QUANTILES = "quantiles"
 
@@ -97,7 +96,12 @@ class CountedRows:
         rows = f"1 {one}" if self.most == 1 else f"{self.most:,} {one}s"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
         said = [*filter(None, (self._left_out, self._moving))]
-        held = f"; {HELD}" if self._left_out and math.isfinite(self.lost.below) else ""
+        far = "but not for units that are far from all others"
+        held = (
+            f"; intervals of counts and sums are {HELD}, {far}"
+            if self._left_out and math.isfinite(self.lost.below)
+            else ""
+        )
         return f"{count}: {'; '.join(said)}, beside the noise{held}" if said else f"{count}; hardly any has more"
 
     @property

@@ -18,7 +18,7 @@ from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
-from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
+from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.select import Contribution, PrivateSelect
 
 FOUND_FIRST = "found from the data first"
@@ -27,7 +27,6 @@ BOUNDS = f"{FOUND_FIRST}, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
-HELD = "intervals are longer for that, but not for {} that are far from all others"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -234,7 +233,8 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm, by_norm = function_of(part.kind), float(part.bounds[-1]), _kind(measuring, part) == "l2"
-    held = f"; {HELD.format('units' if function.adds and by_norm else 'values')}" if part.reaches_farther else ""
+    far = "units" if function.adds and by_norm else "values"
+    held = f"; intervals are {HELD}, but not for {far} that are far from all others" if part.reaches_farther else ""
     if _kind(measuring, part) == "rows":
         return _trimmed(part, cut) + held
     if function.centres:

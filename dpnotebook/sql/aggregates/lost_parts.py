@@ -69,8 +69,9 @@ class LostParts(NamedTuple):
             Draws of variance 1: the same for all groups, shape (draws, 1), and one for each, shape (draws, groups).
         """
         size, sign = np.abs(values), np.where(values < 0.0, -1.0, 1.0)
-        most = np.where(in_common > 0.0, self.more, self.less) * in_common * size
-        return np.asarray(sign * (most + self.by_chance(size) * np.maximum(own, 0.0)) + self.either * in_common)
+        away = self.more * size * in_common + self.by_chance(size) * own
+        moved = np.where(away > 0.0, away, self.less * size * np.minimum(in_common, 0.0))
+        return np.asarray(sign * moved + self.either * in_common)
 
     def of_groups(self, groups: int) -> LostParts:
         """Return it of sums over so many groups: what is told of one for itself adds up, as it is the same for all."""

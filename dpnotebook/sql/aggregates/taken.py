@@ -16,6 +16,7 @@ BESIDE_MOST = (
     "single",
     "groups",
 )  # parts of what is told beside the most
+HELD = "longer for that"  # in what is said of intervals that hold what bounds take
 REACH = 1.959964  # standard deviations of noise, which passes them as seldom as bounds take more than the most
 NEAR_ENOUGH = 4.0  # times what is expected: to where it may be, where that is mostly known within a factor of two
 
