@@ -86,7 +86,7 @@ def test_intervals_over_columns_of_many_kinds(call, delta, capsys):
 
 @pytest.mark.parametrize("people", [2_000, 40_000])
 def test_what_is_lost_by_few_with_many_rows_is_told(people):
-    """Rows by a power law, in forty draws of the noise on their histogram: most held a tenth of what was lost before."""
+    """Rows by a power law, in forty draws of the noise on their histogram."""
     random, kept = np.random.default_rng(people), []
     for _ in range(40):
         sizes = np.ceil(random.pareto(1.4, people) + 0.01).clip(1, 1_000)
