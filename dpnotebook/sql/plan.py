@@ -464,7 +464,8 @@ def _other_prices(
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            priced = price(statement, units, books, accuracy.confidence, groups, known)
+            renew = accuracy.epsilon is not None
+            priced = price(statement, units, books, accuracy.confidence, groups, known, renew)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)
