@@ -57,8 +57,8 @@ def foretold(
     of_one = replace(known.measuring, together=())  # which is what is planned, for all groups alike
     measured = as_planned(_with_noise_of(of_one, planned, _fewer(plan, known)), planned, numbers)
     clips, rows = plan.clips[0] if plan.clips else {}, plan.rows[0] if plan.rows else None
-    told = [{i: getattr(clip, name) for i, clip in clips.items()} for name in ("lost", "cut")]
-    measured = with_lost(_nothing_lost(measured), numbers, told[0], told[1], rows)
+    lost, cut = ({i: getattr(clip, name) for i, clip in clips.items()} for name in ("lost", "cut"))
+    measured = with_lost(_nothing_lost(measured), numbers, lost, cut, rows)
     keys = known.keys
     if planned.tau is not None and known.measuring.counted is not None:
         place = known.measuring.place(known.measuring.counted).start
