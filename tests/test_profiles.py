@@ -224,7 +224,7 @@ def test_norms_of_more_rows_and_larger_groups_let_an_error_be_planned(aggregate,
         assert query.plan.profiles == ()
         frame = query.run().frame
         if aggregate == "COUNT(*)":
-            assert ((frame["n_upper"] - frame["n_lower"]) / 2 <= error).all()
+            assert (frame["n"] - frame["n_lower"] <= error).all()  # of noise: what clipping takes is above
 
 
 def test_an_error_that_noise_does_not_let_one_plan_says_what_to_do(session):

@@ -199,12 +199,15 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
     # Ends that are too rare to be drawn lie as much farther out as those of the noise do.
     farther = max(kappa(confidence, law) / kappa(1 - 2 * tail, law), 1.0)
     lower, upper = values - farther * (values - lower), values + farther * (upper - values)
+    linear = np.zeros(values.size, dtype=bool)
     for rows, weights, scales in _linear(values, drawn, row, redrawn):
+        linear[rows] = True
         std_error[rows] = np.sqrt(weights**2 @ np.array([law_of(law).variance(scale) for scale in scales]))
         widths = half_widths(weights, scales, law, confidence)
         lower[rows], upper[rows] = values[rows] - widths, values[rows] + widths
-    if row is not None and not redrawn[0].scales:
+    if row is not None and not linear.all():
         for rows, weight, name in _multiples(values, drawn, row, redrawn[0]):
+            rows, weight = rows[~linear[rows]], weight[~linear[rows]]
             ends = [redrawn[0].frame[column_name(name, part)].to_numpy(dtype=float)[row[rows]] for part in PARTS[:3]]
             away = weight * (np.stack(ends[1:]) - redrawn[0].frame[name].to_numpy(dtype=float)[row[rows]])
             std_error[rows] = np.abs(weight) * ends[0]

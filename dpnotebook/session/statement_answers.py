@@ -42,6 +42,7 @@ from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
+from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
@@ -238,7 +239,9 @@ def measure_statement(
             about[ROWS] = counted
         if "clipping" in charge.plan:
             about = _merged(charge.plan["clipping"][i], about)
-        about["measuring"] = with_moved(measured, *taken_told(about, select)).to_json()
+        found = CountedRows.from_json(about[ROWS]) if ROWS in about else None
+        taken = taken_told(about, select)
+        about["measuring"] = with_lost(with_moved(measured, *taken), answer, *taken, found).to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)

@@ -178,7 +178,7 @@ def make_statement_plan(
         (number, units), anew = past, False
     renew = accuracy.epsilon is not None
     priced = price(statement, units, books, accuracy.confidence, groups, known, renew=renew, anew=anew)
-    delivered = None if past is None else _delivered(statement, number, books, accuracy.confidence)
+    delivered = None if past is None else _delivered(statement, number, books, accuracy)
     parts, beside = delivered or (priced.parts, _warnings(statement, priced, accuracy.confidence))
     missing = _missing(statement, priced) if past is None else []
     values = [
@@ -286,7 +286,7 @@ def _answered_plan(
     afresh: Callable[[], Plan | None],
 ) -> StatementPlan:
     """Return the plan of a statement that the release of another one answers; `afresh` makes that of measuring anew."""
-    parts = planned_measures(statement, one, accuracy.confidence)
+    parts = planned_measures(statement, one, accuracy.confidence, of_noise=accuracy.epsilon is None)
     half_width = _leading(parts).half_width
     chosen = Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True)
     return _plan(
@@ -438,7 +438,7 @@ def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[
 
 
 def _delivered(
-    statement: Statement, number: int, books: StatementBooks, confidence: float
+    statement: Statement, number: int, books: StatementBooks, accuracy: Accuracy
 ) -> tuple[tuple[PlannedMeasure, ...], tuple[str, ...]] | None:
     """Return how wrong the answers of a release of the statement are, and what may be wrong with them beside noise.
 
@@ -448,10 +448,11 @@ def _delivered(
     one = answered(statement, books.get(number)) if recorded else None
     if one is None:
         return None
-    parts, select = planned_measures(statement, one, confidence), statement.selects[0]
+    parts = planned_measures(statement, one, accuracy.confidence, of_noise=accuracy.epsilon is None)
+    select = statement.selects[0]
     if not parts or not all(math.isfinite(part.half_width) for part in parts):
         return None
-    beside = warnings(one.measuring, confidence, *taken_told(one.told, select))
+    beside = warnings(one.measuring, accuracy.confidence, *taken_told(one.told, select))
     return parts, tuple(dict.fromkeys([*filter(None, [select.drawn]), *beside]))
 
 
@@ -467,7 +468,8 @@ def _other_prices(
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            priced = price(statement, units, books, accuracy.confidence, groups, known)
+            renew = accuracy.epsilon is not None
+            priced = price(statement, units, books, accuracy.confidence, groups, known, renew)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)

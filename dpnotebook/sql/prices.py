@@ -30,6 +30,7 @@ from dpnotebook.sql.aggregates.function import KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.rows_profile import counted_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -171,6 +172,9 @@ def price(
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
         measured = with_moved(measured, *([foretold.taken(by) for by in told_by] if foretold else told_by))
+        if renew:  # of counts and sums an error that is asked for is one of noise
+            lost = {i: clip.lost for i, clip in found.items()}
+            measured = with_lost_planned(measured, lost, counting_rows, groups[place] if groups else ())
         check_scales(select, costs, accountant, delta)
         if foretold is None:
             measurings.append(measured)

@@ -63,7 +63,7 @@ AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in h
 ALONE = 2.0  # values of a unit on average, from which on nothing is said of those that have one
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 # In records, what bounds take from an answer.
-CUT = ("cut_about", "cut", "cut_answer", "cut_apart", "cut_looked", "cut_below", "cut_above")
+CUT = ("cut_about", "cut", *(f"cut_{part}" for part in Taken._fields[2:]))
 NOT_KNOWN = Taken()  # what bounds take from an answer
 
 

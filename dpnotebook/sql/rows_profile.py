@@ -162,7 +162,7 @@ def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
         if function.adds:
             drawn = select.contribution.kind == "rows"  # of which several may be in one group
             once = select.groups_declared if function.of == "units" and drawn else None
-            found.append(Addend(noise, _worth(aggregate), once))
+            found.append(Addend(noise, _worth(aggregate), once, function.of == "numbers"))
         else:
             found.append(Averaged(noise * (RANKED if function.levelled else AVERAGED), function.errors_of))
     return found

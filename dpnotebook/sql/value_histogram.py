@@ -140,7 +140,7 @@ class ValueHistogram:
         of = counts, self.scale, edges, found, tuple(map(float, values))
         longest = longest_between(values, squares)
         norms = [norm for norm in NORMS_ALONE if norm < 2.0 * longest]
-        return tuple((norm, *lost_values.moved_alone(*of, norm, squares=squares)) for norm in norms)
+        return tuple((norm, *lost_values.moved_alone(*of, norm, squares=squares)[:4]) for norm in norms)
 
     def _with_beyond(self, bounds: Bounds, cut: Taken, *, squares: bool) -> Taken:
         """Return what bounds take from an answer, with what they take from units that are far from all others."""

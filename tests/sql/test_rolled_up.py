@@ -12,6 +12,7 @@ from dpnotebook.sql.aggregates.added_up import added_up
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.taken import REACH
 from dpnotebook.testing import exact_session
 
 DOMAIN = {
@@ -158,7 +159,7 @@ def test_each_group_has_the_noise_of_its_days_and_the_worst_is_promised():
     assert months["v_std_error"].to_numpy() == pytest.approx(np.sqrt(lengths) * days["v_std_error"].iloc[0], rel=1e-6)
     widths = ((months["v_upper"] - months["v_lower"]) / 2).to_numpy()
     assert query.plan.error == pytest.approx(widths.max())
-    within = float(widths.max())
+    within = REACH * float(months["v_std_error"].max())  # an error that is asked for is one of noise
     assert session.sql(written(MONTH, "SUM(paid)", IN_YEARS), error=within * 1.001, **asked).plan.free
     closer = session.sql(written(MONTH, "SUM(paid)", IN_YEARS), error=within * 0.98, **asked).plan
     assert closer.rest is not None  # measuring anew has to find bounds first
@@ -220,12 +221,21 @@ def test_what_is_worked_out_of_months_has_the_noise_of_their_days():
     answer = session.sql(inner, epsilon=0.05, contribution="rows").run()
     months = answer.frame
     drawn = answer.samples(2_000)["v"].to_numpy(dtype=float).reshape(2_000, -1)
-    assert drawn.std(axis=0) == pytest.approx(months["v_std_error"].to_numpy(), rel=0.08)
+    reached = np.quantile(drawn, 0.975, axis=0) - np.quantile(drawn, 0.025, axis=0)
+    beside = reached / (months["v_upper"] - months["v_lower"]).to_numpy()  # what is lost is a part of what is redrawn
+    assert np.median(beside) == pytest.approx(1.0, abs=0.06)
+    assert beside == pytest.approx(np.ones(len(months)), abs=0.2)
     query = session.sql(
         f"SELECT k, v / 4 AS w, SUM(v) OVER () AS whole FROM ({inner})", epsilon=0.05, contribution="rows"
     )
     assert query.plan.free
     worked_out = query.run().frame
-    assert worked_out["w_std_error"].to_numpy() == pytest.approx(months["v_std_error"].to_numpy() / 4, rel=1e-3)
-    whole = math.sqrt((months["v_std_error"] ** 2).sum())
-    assert worked_out["whole_std_error"].to_numpy() == pytest.approx(np.full(len(months), whole), rel=1e-3)
+    lengths = (months["v_upper"] - months["v_lower"]).to_numpy() / 4
+    drawn_again = (worked_out["w_upper"] - worked_out["w_lower"]).to_numpy() / lengths
+    assert np.median(drawn_again) == pytest.approx(1.0, abs=0.06)
+    # Noise adds up in squares; what bounds take is one thing, of which all months have lost their part.
+    noise = REACH * months["v_std_error"]
+    lost = np.sqrt(np.maximum((months["v_upper"] - months["v"]) ** 2 - noise**2, 0.0)).sum()
+    above = float(worked_out["whole_upper"].iloc[0] - worked_out["whole"].iloc[0])
+    squares = float((noise**2).sum())
+    assert math.sqrt(squares + (0.6 * lost) ** 2) < above < math.sqrt(squares + (1.1 * lost) ** 2)

@@ -17,14 +17,14 @@ from dpnotebook.sql.aggregates.bounds import far_magnitudes, magnitude_edges
 from dpnotebook.sql.aggregates.builder import Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.expected import HELD, expected
+from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.lost_values import lost_between, moved_alone
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import STRETCHED, with_alone, with_moved
 from dpnotebook.sql.aggregates.norms import norm_counts, norm_edges
 from dpnotebook.sql.aggregates.redraws import redraw
+from dpnotebook.sql.aggregates.taken import HELD, Taken
 from dpnotebook.sql.aggregates.taken import REACH as REACHED
-from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.select import Aggregate, Contribution
 from dpnotebook.sql.value_histogram import ValueHistogram
 
@@ -220,7 +220,8 @@ def test_a_session_says_which_intervals_hold_what_clipping_moves(session):
         (frame["a_upper"] - frame["a_lower"]).to_numpy(), rel=0.1
     )
     sums = session.sql("SELECT g, SUM(x) AS s FROM t GROUP BY g", epsilon=0.3).run()
-    assert HELD not in str(sums)
+    assert HELD in str(sums)
+    assert (sums.frame["s_upper"] - sums.frame["s"] > 1.02 * (sums.frame["s"] - sums.frame["s_lower"])).all()
 
 
 def test_an_error_that_is_asked_for_is_one_of_noise_and_is_not_paid_twice(session):

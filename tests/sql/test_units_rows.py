@@ -304,7 +304,7 @@ def test_an_error_can_be_asked_for_once_it_is_known(frame, same_noise):
         query = session.sql(BY_CITY, error=200, fresh=True)
         assert query.plan.cost.epsilon < before / 4
         frame = query.run().frame
-        assert ((frame["n_upper"] - frame["n_lower"]) / 2).max() <= 200
+        assert (frame["n"] - frame["n_lower"]).max() <= 200  # of noise: rows that do not count are above
 
 
 def test_a_sharper_answer_pays_what_is_missing(frame, same_noise):

@@ -385,7 +385,7 @@ def _instead(value: float, half: float) -> str:
 
 def _notes(release: Release) -> Iterator[str]:
     if not isinstance(release.question, Question):
-        from dpnotebook.sql.aggregates.expected import HELD
+        from dpnotebook.sql.aggregates.taken import HELD
 
         bounded = BOUNDED_AND_HELD if any(HELD in note for note in release.notes) else BOUNDED
         yield bounded if release.measures or _lists_intervals(release) else WORKED_OUT

@@ -29,6 +29,7 @@ from dpnotebook.sql.aggregates.function import (
     input_of,
 )
 from dpnotebook.sql.aggregates.layers import Combination, foretold, layers_of, noise_of, numbers_of
+from dpnotebook.sql.aggregates.lost_parts import lost_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
 from dpnotebook.sql.aggregates.taken import Taken
@@ -142,7 +143,7 @@ class Added(AggregateFunction):
     summed: ClassVar[bool] = False
 
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
-        """Return the noisy numbers, with the interval of their noise; or what those of a mean say."""
+        """Return the noisy numbers, or what those of a mean say, with intervals of noise and of what bounds take."""
         if reads_mean(measuring, part):
             lines, _ = of_mean(measuring, part, self.summed)
             value = np.concatenate([noisy[:, measuring.place(i)] for i in part.blocks], axis=1) @ lines
@@ -160,14 +161,26 @@ class Added(AggregateFunction):
             widths = how.half_widths(*layers, *noise, kappa(confidence, measuring.noise))
         if part.points:
             value = np.where(std_errors > ROUGH, np.rint(value), value)
-        return Estimates(value, std_errors, value - widths, value + widths)
+        if not part.lost:
+            return Estimates(value, std_errors, value - widths, value + widths)
+        moves = np.stack(lost_of(part).moves(value, std_errors))
+        below, above = np.hypot(widths, kappa(confidence, measuring.noise) * moves)
+        return Estimates(value, std_errors, value - below, value + above)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
-        """Return the errors of the noise, which depend on nothing else where there is one layer."""
+        """Return the errors of the noise, and half the length of intervals that reach for what bounds take."""
         std_error, width = self._errors(measuring, part, confidence, known)
-        return Expectation(np.array([std_error]), width)
+        moves = np.array(part.moves)[:, None]
+        if part.lost and known is not None:
+            moves = np.stack(lost_of(part).moves(self.sizes(known), std_error))
+        ends = np.hypot(width, kappa(confidence, measuring.noise) * moves)
+        return Expectation(np.array([std_error]), float(ends.mean(axis=0).max()))
+
+    def sizes(self, known: KnownGroups) -> Floats:
+        """Return about how large the answers of groups are that are known; NaN of sums where no means are."""
+        return known.sizes * (known.means if self.summed else 1.0)
 
     def _errors(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None = None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.layers import Combination
+from dpnotebook.sql.aggregates.lost_parts import lost_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 
 DIGITS = 10**12  # of the scale of noise that was added up
@@ -76,6 +77,8 @@ def _of_sums(measuring: Measuring, times: int) -> Measuring:
 
 
 def _part_of_sums(part: AggregateInput, times: int) -> AggregateInput:
+    if part.lost:
+        part = replace(part, lost=tuple(lost_of(part).of_groups(times)))
     if not part.layers:
         return part
     return replace(part, layers=tuple(Combination(*part.layers).of_groups(times)))

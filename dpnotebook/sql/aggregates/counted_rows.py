@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, taken_to_json, three_digits
+from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, taken_to_json, three_digits
 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
@@ -15,6 +15,7 @@ MOVED = "moved"
 QUANTILES = "quantiles"
 
 NOT_KNOWN = Taken()
+MORE_LOST = ("apart", "looked", "answer", "below", "above", "single", "groups")  # beside about and the most
 
 
 def kept_of(told: Mapping[str, Any], index: int) -> float:
@@ -46,6 +47,9 @@ class CountedRows:
         Which part of all rows counts.
     of_groups
         Whether it is groups of a unit that count, and not rows.
+    carried
+        Where values are summed up: by how much the mean of those that count is likely to be another one than that of
+        all, in parts of the range of values.
     """
 
     most: int
@@ -56,14 +60,17 @@ class CountedRows:
     averaged: tuple[str, ...] = ()
     kept: float = 1.0
     of_groups: bool = False
+    carried: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         told: dict[str, Any] = {"most": self.most, "hidden": self.hidden, "of_units": self.of_units}
         if self.lost.known:
             told |= {"about": self.lost.about, "at_most": self.lost.most}
-        if math.isfinite(self.lost.apart):
-            told |= {"apart": self.lost.apart, "looked": self.lost.looked}
+        for part in MORE_LOST:
+            if math.isfinite(number := getattr(self.lost, part)):
+                told[part] = number
+        told |= {"carried": self.carried} if self.carried else {}
         told |= {"averaged": list(self.averaged)} if self.averaged else {}
         told |= {"of_groups": True} if self.of_groups else {}
         return told | taken_to_json(MOVED, {0: self.moved}) | ({"kept": self.kept} if self.kept < 1.0 else {})
@@ -72,12 +79,11 @@ class CountedRows:
     def from_json(cls, told: Mapping[str, Any]) -> CountedRows:
         """Return what `to_json` wrote."""
         lost = Taken(told["about"], told["at_most"]) if "about" in told else Taken()
-        if "apart" in told:
-            lost = lost._replace(apart=told["apart"], looked=told["looked"])
+        lost = lost._replace(**{part: told[part] for part in MORE_LOST if part in told})
         moved = taken_from_json(MOVED, told).get(0, NOT_KNOWN)
         averaged = tuple(told.get("averaged", ()))
-        of_groups, kept = told.get("of_groups", False), told.get("kept", 1.0)
-        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, kept, of_groups)
+        rest = told.get("kept", 1.0), told.get("of_groups", False), told.get("carried", 0.0)
+        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, *rest)
 
     @property
     def words(self) -> str:
@@ -90,7 +96,13 @@ class CountedRows:
         rows = f"1 {one}" if self.most == 1 else f"{self.most:,} {one}s"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
         said = [*filter(None, (self._left_out, self._moving))]
-        return f"{count}: {'; '.join(said)}, beside the noise" if said else f"{count}; hardly any has more"
+        far = "but not for units that are far from all others"
+        held = (
+            f"; intervals of counts and sums are {HELD}, {far}"
+            if self._left_out and math.isfinite(self.lost.below)
+            else ""
+        )
+        return f"{count}: {'; '.join(said)}, beside the noise{held}" if said else f"{count}; hardly any has more"
 
     @property
     def _left_out(self) -> str:

@@ -25,8 +25,8 @@ def estimate(measuring: Measuring, noisy: Integers, confidence: float) -> list[E
     noisy
         The noisy numbers of the groups that are shown, shape (groups, measured).
     confidence
-        Probability with which an interval holds what would have been answered without noise. Of what bounds cut off it
-        holds as much as is told, for means and variances; for others nothing.
+        Probability with which an interval holds what would have been answered without noise, and as much of what
+        bounds cut off as is told; quantiles nothing of that.
 
     Returns
     -------

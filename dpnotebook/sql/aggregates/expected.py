@@ -19,7 +19,7 @@ from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.ratios import Ratio
-from dpnotebook.sql.aggregates.taken import Taken, said_apart, taken_from_json, three_digits
+from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, three_digits
 from dpnotebook.sql.select import Contribution, PrivateSelect
 
 FOUND_FIRST = "found from the data first"
@@ -28,7 +28,6 @@ BOUNDS = f"{FOUND_FIRST}, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 ENDS = {0.0: "least", 1.0: "largest"}
-HELD = "intervals are longer for that, but not for values that are far from all others"
 FILLED = 1 - 1e-9  # of what an answer lies between, an error that is all of it, but for rounding
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
@@ -248,9 +247,10 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     """
     part = measuring.parts[index]
     assert part.bounds is not None
-    function, norm = function_of(part.kind), float(part.bounds[-1])
-    held = f"; {HELD}" if any(part.moves) else ""
-    if measuring.contribution_of(part).kind == "rows":
+    function, norm, by_norm = function_of(part.kind), float(part.bounds[-1]), _kind(measuring, part) == "l2"
+    far = "units" if function.adds and by_norm else "values"
+    held = f"; intervals are {HELD}, but not for {far} that are far from all others" if part.reaches_farther else ""
+    if _kind(measuring, part) == "rows":
         return _trimmed(part, cut) + held
     if function.centres:
         less = function.counting_less(norm)
@@ -263,6 +263,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     taken = "hardly any has more"
     if lost.worst > LITTLE * norm:
         taken = _taken(lost, "group")
+        taken += held
     said = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
     if layers is None:
         return said
@@ -270,6 +271,11 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
         f"{said}. What is longer than {float(layers.inner):,.4g} is measured apart, with more noise, and is shared out "
         "as the rest is, as far as that noise hides where it is: errors are larger where that is elsewhere"
     )
+
+
+def _kind(measuring: Measuring, part: AggregateInput) -> str:
+    """Return by what it is bounded what a unit adds to an aggregate."""
+    return measuring.contribution_of(part).kind
 
 
 def _taken(taken: Taken, whole: str) -> str:
@@ -306,7 +312,7 @@ def _trimmed(part: AggregateInput, cut: Taken) -> str:
 def _clipping(
     measuring: Measuring, confidence: float, lost: Mapping[int, Taken], cut: Mapping[int, Taken]
 ) -> list[str]:
-    """Return what bounds may do: what they cut off is in no interval, and usually the larger error."""
+    """Return what bounds may do: what they cut off is in no interval where nothing tells of it."""
     kind, most = measuring.contribution.kind, measuring.contribution.most
     found = []
     if kind == "groups" and measuring.grouped:

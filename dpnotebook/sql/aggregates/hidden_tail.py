@@ -25,11 +25,16 @@ SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of t
 # Of others, whose logarithms thin out as normal ones do: their spread, and by how much the logarithm of their weight is
 # less. What is lost behind bounds is told by these as well, as most of what people earn, pay or wait for falls so.
 BENT = ((0.5, 0.1), (0.8, 0.2), (1.1, 0.4), (1.5, 0.8))
+# Of what counts and sums lose, others: of them a few units with most are much of the answer, as of visits or incomes.
+HEAVY, LESS_RARE = (0.85,), 0.5
 RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
 MOST_BODY = 0.8  # of the units that are found, that are in one bin: it is none of a tail
 NOBODY = 10.0  # times as likely, before counts behind such a bin are seen, nobody is there as somebody
+NOBODY_LOST = (
+    5.0  # the same, where it is told what counts and sums lose: too little was told of who has two in place of one
+)
 SURELY_MANY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
 LOUD = (40, 20, 10)  # in standard deviations of noise, the same: so many tell how it falls; fewer where no law fits
 FEWEST = 100  # units, the same, where there is little noise: others may be farther out
@@ -119,16 +124,20 @@ def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int
     return tails
 
 
-def possible_losses(noisy: Floats, scale: float, edges: Floats, first: int, end: int, each: Floats) -> Floats:
+def possible_losses(
+    noisy: Floats, scale: float, edges: Floats, first: int, end: int, each: Floats, *, heavy: bool = False
+) -> Floats:
     """Return what is lost with what is hidden behind the last bin in which units are found, in many ways alike likely.
 
     Parameters
     ----------
     noisy, scale, edges, first, end
-        As for `hidden_tail`.
+        As for `hidden_tail`. Further edges say where those may be that are counted in the last bin.
     each
         What is lost with a unit in each bin behind it, in several respects, the last of which tells how much it is,
-        shape (bins - end, respects).
+        shape (bins - end, respects), of the bins that edges have.
+    heavy
+        Whether tails may be heavier than those of means are taken to be, and either have somebody or nobody.
 
     Returns
     -------
@@ -136,22 +145,28 @@ def possible_losses(noisy: Floats, scale: float, edges: Floats, first: int, end:
     """
     if not each.size:
         return np.zeros((WAYS, each.shape[1]))
-    laws = _laws(noisy, scale, edges, first, end, LOUD[:1], alike=False, bent=True)
+    laws = _laws(noisy, scale, edges, first, end, LOUD if heavy else LOUD[:1], alike=False, bent=True, heavy=heavy)
     amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()
-    weights = np.multiply.outer(THREE_PARTS, laws.weights).ravel()
+    weights = np.multiply.outer(THREE_PARTS, laws.weights * laws.somebody).ravel()
     behind = np.cumsum(np.tile(laws.hidden, (len(THREE_PLACES), 1))[:, ::-1], axis=1)[:, ::-1]
     losses = _somebody(amounts[:, None] * behind) @ each
     order = np.argsort(losses[:, -1])
-    return np.asarray(losses[[_at(weights, order, (i + 0.5) / WAYS) for i in range(WAYS)]])
+    ways, nobody = (np.arange(WAYS) + 0.5) / WAYS, max(1.0 - float(weights.sum()), 0.0)
+    picked = [_at(weights, order, way - nobody) for way in ways]
+    return np.asarray(losses[picked] * (ways >= nobody)[:, None])
 
 
 class _Laws(NamedTuple):
-    """Laws of a tail: their weights, how many units they have and how precisely, what they have behind the last bin."""
+    """Laws of a tail: their weights, how many units they have and how precisely, what they have behind the last bin.
+
+    Beside that stands how likely somebody is there at all, where it is not taken that there is.
+    """
 
     weights: Floats
     amounts: Floats
     precisions: Floats
     hidden: Floats
+    somebody: Floats
 
 
 def _laws(
@@ -164,29 +179,37 @@ def _laws(
     *,
     alike: bool = True,
     bent: bool = False,
+    heavy: bool = False,
 ) -> _Laws:
-    """Return the laws of the tail, also those that are bent if that is asked for; see `hidden_tail`."""
+    """Return the laws of the tail, also those that are bent or heavy if that is asked for; see `hidden_tail`."""
+    shapes = (*SHAPES, *HEAVY) if heavy else SHAPES
     for loud in louds:
         start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
         if of_one_bin := not alike and _in_one_bin(noisy, start, end):
             start += 1
         behind = max(end, min(start + 1, edges.size - 1))
         width = float(edges[behind] - edges[start]) or 1.0
-        masses = _masses((edges[start:] - edges[start]) / width, bent=bent)
+        finest = _masses((edges[start:] - edges[start]) / width, shapes, bent=bent)
         counts = noisy[start:]
+        masses = np.concatenate(
+            [finest[:, : counts.size - 1], finest[:, counts.size - 1 :].sum(axis=1, keepdims=True)], axis=1
+        )
         variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
         precisions = (masses**2 / variances).sum(axis=1)
         amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
         misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
         if misfits.min() <= counts.size:  # some law is off by no more than noise
             break
-    rare = np.tile([*(RARE * np.maximum(SHAPES, 0.0)), *(less for _, less in BENT if bent)], len(SPREADS))
+    rare_shapes = (LESS_RARE if heavy else RARE) * np.maximum(shapes, 0.0)
+    rare = np.tile([*rare_shapes, *(less for _, less in BENT if bent)], len(SPREADS))
+    somebody = np.ones(amounts.size)
     likely = -rare - misfits / 2 - np.log(precisions) / 2
     if of_one_bin:  # perhaps nobody is behind it
         gain = np.minimum(amounts**2 * precisions / 2, SURELY_MANY)
-        amounts = amounts * np.exp(gain) / (np.exp(gain) + NOBODY)
+        there = np.exp(gain) / (np.exp(gain) + (NOBODY_LOST if heavy else NOBODY))
+        amounts, somebody = (amounts, there) if heavy else (amounts * there, somebody)
     weights = np.exp(likely - likely.max())
-    return _Laws(weights / weights.sum(), amounts, precisions, masses[:, end - start :])
+    return _Laws(weights / weights.sum(), amounts, precisions, finest[:, end - start :], somebody)
 
 
 def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats:
@@ -241,14 +264,14 @@ def _somebody(behind: Floats) -> Floats:
     return np.asarray(-np.diff(behind, append=0.0))
 
 
-def _masses(edges: Floats, *, bent: bool = False) -> Floats:
+def _masses(edges: Floats, shapes: Sequence[float] = SHAPES, *, bent: bool = False) -> Floats:
     """Return what each law has in bins whose first edge is 0, shape (laws, bins); all that is farther in the last."""
     from scipy.special import ndtr
 
     passed = []
     for spread in SPREADS:
         away = edges / spread
-        for shape in SHAPES:
+        for shape in shapes:
             passed.append(np.maximum(1.0 + shape * away, 0.0) ** (-1.0 / shape) if shape else np.exp(-away))
         passed += [2.0 * ndtr(-np.log1p(away) / spread_out) for spread_out, _ in BENT if bent]
     survival = np.array(passed)

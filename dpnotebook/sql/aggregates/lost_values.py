@@ -8,6 +8,7 @@ that are kept between bounds are nearer to each other.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +19,11 @@ from dpnotebook.sql.aggregates.hidden_tail import possible_losses
 Floats = NDArray[np.float64]
 
 SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
+RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails are few and make intervals far longer
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
+FURTHER, FARTHER = 8, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 
@@ -35,16 +38,27 @@ class Lost(NamedTuple):
         What they hardly take more than, in either direction.
     below, above
         By how much the answer may be too small, and too large, which hardly is more.
+    single
+        Root mean square of what is taken from single values; NaN where that is not told.
     """
 
     about: float
     most: float
     below: float
     above: float
+    single: float = math.nan
 
 
 def lost_between(
-    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], low: float, high: float, *, squares: bool
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    found: tuple[int, int],
+    low: float,
+    high: float,
+    *,
+    squares: bool,
+    heavy: bool = False,
 ) -> Lost:
     """Return what keeping values between bounds takes from their mean or their variance.
 
@@ -58,33 +72,52 @@ def lost_between(
         The bounds.
     squares
         Whether it is a variance.
+    heavy
+        Whether it is a sum, of which more seldom far values are the most; as for `possible_losses`.
     """
     inside = slice(*found)
+    most_of_ways = 1.0 - (RARELY if heavy else SELDOM)
     total = max(float(noisy[inside].sum()), scale)
-    ends = np.interp(np.arange(PARTS * noisy.size + 1) / PARTS, np.arange(edges.size), edges)
-    places = (ends[1:] + ends[:-1]) / 2
-    mean = float(places.clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
+    mean = float(_places(edges).clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
+    if heavy:  # who is counted in the bins at either end may be far beyond
+        found = max(found[0], 1), min(found[1], noisy.size - 1)
     sides = []  # above and below
-    for farther, end, turn in ((places - high, high, 1), (low - places, low, -1)):
-        outside = np.maximum(farther, 0.0)
-        respects = [outside]
+    for end, turn in ((high, 1), (low, -1)):
+        told = (turn * edges)[::turn]
+        told = _farther(told, found[0] if turn > 0 else noisy.size - found[1]) if heavy else told
+        places = turn * _places(told)
+        outside = np.maximum(turn * (places - end), 0.0)
+        respects = [outside**2, outside]
         if squares:
             respects.append(np.where(outside > 0.0, (places - mean) ** 2 - (end - mean) ** 2, 0.0))
         each, farthest = (
-            np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1)[::turn]
+            np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1)
             for summed in (np.mean, np.max)
         )
         bins = _turned(found, noisy.size, turn)
-        sides.append(_side(noisy[::turn], scale, (turn * edges)[::turn], bins, each, farthest))
+        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy))
     above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
-        less = np.maximum(above[..., 1] + below[..., 1] - (above[..., 0] - below[..., 0]) ** 2, 0.0).ravel()
-        about, most = np.quantile(less, [0.5, 1.0 - SELDOM])
+        less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
+        about, most = np.quantile(less, [0.5, most_of_ways])
         return Lost(float(about), float(most), float(most), 0.0)
     # What is cut off on one side makes up for nothing: a group may have hardly any of it.
-    about, most = np.quantile(above[..., 0] + below[..., 0], [0.5, 1.0 - SELDOM])
-    too_small, too_large = (float(np.quantile(side[..., 0], 1.0 - SELDOM)) for side in (above, below))
-    return Lost(float(about), float(most), too_small, too_large)
+    about, most = np.quantile(above[..., 1] + below[..., 1], [0.5, most_of_ways])
+    too_small, too_large = (float(np.quantile(side[..., 1], most_of_ways)) for side in (above, below))
+    single = math.sqrt(float(np.median(above[..., 0] + below[..., 0])))
+    return Lost(float(about), float(most), too_small, too_large, single)
+
+
+def _places(edges: Floats) -> Floats:
+    """Return where values are in bins, in several parts of each, shape (PARTS * bins,)."""
+    ends = np.interp(np.arange(PARTS * (edges.size - 1) + 1) / PARTS, np.arange(edges.size), edges)
+    return np.asarray((ends[1:] + ends[:-1]) / 2)
+
+
+def _farther(edges: Floats, first: int) -> Floats:
+    """Return edges with others behind the last, each as many times as far from the first bin in which units are."""
+    away = (edges[-1] - edges[first]) * FARTHER ** np.arange(1, FURTHER + 1)
+    return np.concatenate([edges, edges[first] + away])
 
 
 def _turned(found: tuple[int, int], size: int, turn: int) -> tuple[int, int]:
@@ -92,19 +125,39 @@ def _turned(found: tuple[int, int], size: int, turn: int) -> tuple[int, int]:
     return found if turn > 0 else (size - found[1], size - found[0])
 
 
-def _side(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], each: Floats, farthest: Floats) -> Floats:
-    """Return what is lost on the far side in all ways that are alike likely, shape (ways, respects).
+def ways_lost(
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    found: tuple[int, int],
+    each: Floats,
+    farthest: Floats,
+    *,
+    heavy: bool = False,
+) -> Floats:
+    """Return what is lost on the far side in all ways that are alike likely, shape (KEPT, respects).
 
     In half of them all values of a bin are the same, at its far end, as of those who have the most that there is.
+
+    Parameters
+    ----------
+    noisy, scale, edges, found
+        As for `lost_between`.
+    each, farthest
+        What is lost with a unit in each bin on average, and at its far end, in several respects, the last of which
+        tells how much it is, shape (bins, respects).
+    heavy
+        As for `possible_losses`.
     """
     from scipy.special import ndtri
 
     inside = slice(*found)
-    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :])
+    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy)
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
     if (beside := _beside_one_value(edges, found)) is not None:  # no law of a tail tells of other values
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
-        told, error = noisy[beside] @ each[beside], scale * np.sqrt((each[beside] ** 2).sum(axis=0))
+        seen, of_seen = noisy[beside], each[beside][: noisy[beside].size]
+        told, error = seen @ of_seen, scale * np.sqrt((of_seen**2).sum(axis=0))
         hidden = hidden.mean(axis=0) + np.maximum(told + error * rarely, 0.0)
     ways = []
     for one in (each[inside], farthest[inside]):
@@ -163,7 +216,8 @@ def moved_alone(
     sides = []
     for turn in (1, -1):
         own = (each * ((bins >= middle) if turn > 0 else (bins < middle))[:, None])[::turn]
-        sides.append(_side(noisy[::turn], scale, (turn * edges)[::turn], _turned(found, noisy.size, turn), own, own))
+        bins_of_side = _turned(found, noisy.size, turn)
+        sides.append(ways_lost(noisy[::turn], scale, (turn * edges)[::turn], bins_of_side, own, own))
     told = sides[0][None] + sides[1][:, None]
     whole = np.maximum(noisy[inside], 0.0) @ every[inside] + told[..., 3:6]
     whole[..., 0] = np.maximum(whole[..., 0], scale)

@@ -81,6 +81,9 @@ class AggregateInput:
         standard deviation; intervals reach farther up by that. 0 in records of before this was told.
     moved_down
         The same of too large ones, where intervals reach farther down; None in records of before both were told apart.
+    lost
+        Of counts and sums that were measured: what bounds take from them, in proportion; see `lost_parts.LostParts`.
+        Nothing in records of before this was told.
     """
 
     kind: str
@@ -101,6 +104,12 @@ class AggregateInput:
     layers: tuple[float, ...] = ()
     moved: float = 0.0
     moved_down: float | None = None
+    lost: tuple[float, ...] = ()
+
+    @property
+    def reaches_farther(self) -> bool:
+        """Whether intervals reach farther for what bounds and norms do."""
+        return any(self.moves) or bool(self.lost)
 
     @property
     def moves(self) -> tuple[float, float]:
@@ -231,6 +240,7 @@ class Measuring:
                 | ({"layers": list(part.layers)} if part.layers else {})
                 | ({"moved": part.moved} if any(part.moves) else {})
                 | ({"moved_down": part.moved_down} if part.moved_down is not None else {})
+                | ({"lost": list(part.lost)} if part.lost else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -272,6 +282,7 @@ class Measuring:
                     layers=tuple(entry.get("layers", ())),
                     moved=float(entry.get("moved", 0.0)),
                     moved_down=entry.get("moved_down"),
+                    lost=tuple(entry.get("lost", ())),
                 )
                 for entry in value["parts"]
             ),

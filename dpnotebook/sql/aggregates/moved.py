@@ -86,3 +86,8 @@ def _moves(taken: Taken) -> tuple[float, float]:
         return taken.above / REACH, taken.below / REACH
     about = STRETCHED * taken.about if math.isfinite(taken.about) else 0.0
     return about, about
+
+
+def without_lost(measuring: Measuring) -> Measuring:
+    """Return what is measured, with intervals of counts and sums that hold noise alone: what their error promises."""
+    return replace(measuring, parts=tuple(replace(part, lost=()) for part in measuring.parts))

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import LEAST, MOST
 from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, REACH, UnitsApart, expected_errors, units_apart
 
@@ -79,13 +80,44 @@ def norm_to_clip_at(
 
 
 def taken_by(found: NormCounts, place: int, groups: int) -> Taken:
-    """Return what clipping to one of the norms takes away, root mean square over groups, about and at most."""
-    passed = found.excess[place] / math.sqrt(groups)
-    about, most = (max(float(passed @ units), 0.0) for units in (found.average, found.heavy))
-    about = min(about, most) + (float(passed @ found.apart.units) if found.apart.likely > EVEN else 0.0)
-    apart = most + found.apart.at_most(passed)
-    most = max(about, most)
-    return Taken(about, most, apart=apart, looked=found.farthest) if apart > most else Taken(about, most)
+    """Return what clipping to one of the norms takes away, root mean square over groups, about and at most.
+
+    In many ways alike likely it is worked out how much that is: half of them have less than what is expected.
+    """
+    excess, norm = found.excess[place], float(found.norms[place])
+    farthest = np.maximum(found.edges[1:] - norm, 0.0)
+    each = np.stack([excess * farthest, excess, farthest**2, farthest], axis=1)
+    noisy, scale, edges = found.noisy[: excess.size], found.scale, found.edges
+    bins = found.start, min(found.end, excess.size)
+    if not found.whole:  # where most have about the same, every other bin is empty, which is no law of a tail
+        noisy, edges, each, bins = _in_pairs(noisy, edges, each, bins)
+        scale *= math.sqrt(2.0)
+    ways = ways_lost(noisy, scale, edges, bins, each[:, :2], each[:, 2:], heavy=True)
+    shared = math.sqrt(groups)
+    squares, lost = np.maximum(ways, 0.0).T
+    about, most = np.quantile(lost, [0.5, 1.0 - RARELY]) / shared
+    some = float(excess @ found.apart.units) / shared if found.apart.likely > EVEN else 0.0
+    lengths = found.lengths
+    if found.whole:  # few of them are all at the end of their bin
+        lengths = np.where(found.edges[1:] <= FEW, found.edges[1:], lengths)
+    kept = max(float((lengths - excess) @ found.likely), norm, found.scale * norm) / shared
+    apart = most + found.apart.at_most(excess / shared)
+    single = math.sqrt(float(np.median(squares))) / shared
+    about, most = float(about) + some, max(float(most), float(about) + some)
+    taken = Taken(about, most, kept, below=most, above=0.0, single=single, groups=groups)
+    return taken._replace(apart=apart, looked=found.farthest) if apart > most else taken
+
+
+def _in_pairs(
+    noisy: Floats, edges: Floats, each: Floats, found: tuple[int, int]
+) -> tuple[Floats, Floats, Floats, tuple[int, int]]:
+    """Return bins put together in twos, one of which ends where the last that is found does."""
+    first = found[1] % 2
+    last = first + (noisy.size - first) // 2 * 2
+    pairs = noisy[first:last].reshape(-1, 2).sum(axis=1)
+    of_pairs = each[first:last].reshape(-1, 2, each.shape[1])
+    told = np.concatenate([of_pairs.mean(axis=1)[:, :2], of_pairs.max(axis=1)[:, 2:]], axis=1)
+    return pairs, edges[first : last + 1 : 2], told, (max(found[0] - first, 0) // 2, (found[1] - first) // 2)
 
 
 def nearly_best(
@@ -155,6 +187,14 @@ class NormCounts(NamedTuple):
         Those that may lie apart behind the others, beside them.
     farthest
         The norm up to which these were looked for.
+    edges
+        Of the bins, shape (bins + 1,).
+    start, end
+        The first bin in which units are found, and the one behind the last.
+    scale
+        Standard deviation of the noise on each count.
+    whole
+        Whether vectors are of whole numbers.
     """
 
     norms: Floats
@@ -166,6 +206,11 @@ class NormCounts(NamedTuple):
     heavy: Floats
     apart: UnitsApart
     farthest: float
+    edges: Floats
+    start: int
+    end: int
+    scale: float
+    whole: bool
 
 
 def norm_counts(
@@ -193,7 +238,8 @@ def norm_counts(
     found, beyond = noisy[:end][:farthest], np.zeros(farthest - last)
     likely, average, heavy = (np.concatenate([found, tail, beyond]) for tail in tails)
     apart = units_apart(noisy[end:farthest] - likely[end:], scale, float(found.sum()), end)
-    return NormCounts(norms, excess, lengths, noisy, likely, average, heavy, apart, float(norm_edges()[farthest]))
+    told = lengths, noisy, likely, average, heavy, apart, float(norm_edges()[farthest])
+    return NormCounts(norms, excess, *told, edges, min(first, end - 1), end, scale, whole)
 
 
 def _passed(edges: Floats, groups: float) -> Floats:

@@ -22,6 +22,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.function import Integers
 from dpnotebook.sql.aggregates.layers import Combination, noise_of, numbers_of
+from dpnotebook.sql.aggregates.lost_parts import lost_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.sharpening import measured_scale, weights
@@ -83,8 +84,11 @@ def redraw(
     for i, part in enumerate(measuring.parts):
         if part.layers:
             values[i] = _of_layers(measuring, i, numbers, noise)
+        told = salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()
         if any(part.moves):
-            values[i] = _moved(part, values[i], (salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()))
+            values[i] = _moved(part, values[i], told)
+        if part.lost:
+            values[i] = _with_lost(measuring, i, values[i], told)
     return Redraws(values, noise, scales_by_group(measuring, groups))
 
 
@@ -129,6 +133,24 @@ def _moved(part: AggregateInput, values: Floats, told: tuple[bytes, ...]) -> Flo
     function = function_of(part.kind)
     assert isinstance(function, Ratio)  # nothing else has it
     return function.redrawn(part, values, (alike + own) / math.sqrt(2.0))
+
+
+def _with_lost(measuring: Measuring, number: int, values: Floats, told: tuple[bytes, ...]) -> Floats:
+    """Return redraws of a count or a sum, with what bounds may have taken, as its intervals reach for it.
+
+    That is one thing for all groups, and so adds up in their sums; but for where it falls by chance. Half of it, in
+    variances, is what bounds take from any aggregate, as units with many rows are cut off in all of them.
+    """
+    draws, groups = values.shape
+    every, common = (
+        redrawn_noise("gaussian", FINE, draws, wide, *told[:kept], b"lost") / FINE
+        for wide, kept in ((groups + 1, len(told)), (1, len(told) - 1))
+    )
+    in_common, own = (every[:, :1] + common) / math.sqrt(2.0), every[:, 1:]
+    found = values.copy()
+    for of, one in alike(measuring) if measuring.together else [(np.arange(groups), measuring)]:
+        found[:, of] += lost_of(one.parts[number]).redrawn(values[:, of], in_common, own[:, of])
+    return found
 
 
 def redrawn(

@@ -6,7 +6,17 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-BESIDE_MOST = ("about", "answer", "apart", "looked", "below", "above")  # parts of what is told beside the most
+BESIDE_MOST = (
+    "about",
+    "answer",
+    "apart",
+    "looked",
+    "below",
+    "above",
+    "single",
+    "groups",
+)  # parts of what is told beside the most
+HELD = "longer for that"  # in what is said of intervals that hold what bounds take
 REACH = 1.959964  # standard deviations of noise, which passes them as seldom as bounds take more than the most
 NEAR_ENOUGH = 4.0  # times what is expected: to where it may be, where that is mostly known within a factor of two
 
@@ -28,6 +38,11 @@ class Taken(NamedTuple):
         How far from 0 these were looked for; NaN likewise.
     below, above
         By how much the answer may be too small, and too large; NaN where that is not told apart.
+    single
+        Root of the sum of the squares of what single units lose, or of their mean where it is taken from each value;
+        NaN where that is not told.
+    groups
+        Over how many groups it is shared out; NaN likewise.
     """
 
     about: float = math.nan
@@ -37,6 +52,8 @@ class Taken(NamedTuple):
     looked: float = math.nan
     below: float = math.nan
     above: float = math.nan
+    single: float = math.nan
+    groups: float = math.nan
 
     @property
     def known(self) -> bool:

@@ -18,7 +18,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.counted_rows import NOT_KNOWN, CountedRows
+from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, UnitsByRows, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, expected_errors
@@ -44,11 +46,14 @@ class Addend:
         What a row adds on average, in its largest values.
     groups
         How many there are, where a unit counts once in each of its groups; None where each row counts.
+    of_values
+        Whether it is a sum of values, and no count.
     """
 
     noise: float
     worth: float = 1.0
     groups: int | None = None
+    of_values: bool = False
 
     def squared_errors(self, edges: tuple[int, ...], units: Floats, tried: tuple[int, ...], groups: int) -> Floats:
         """Return its squared error for each number of rows, where so many units are in each bin; shape (1, tried)."""
@@ -98,12 +103,18 @@ def rows_to_count(told: RowHistogram, asked: Sequence[Addend | Averaged], groups
     best = tried[int(np.argmin(_errors(found, edges, asked, groups, tried)))]
     added = [one for one in asked if isinstance(one, Addend)]
     once = added[0].groups if added and all(one.groups is not None for one in added) else None
-    lost = _lost(found, _excess(edges, (best,), once)[0], groups) if added else NOT_KNOWN
+    lost = _lost(told, found, best, once, groups) if added else NOT_KNOWN
+    carried = 0.0
+    if any(one.of_values for one in added):
+        weights = weights_moved(_lengths(edges), _excess(edges, (best,), None), np.maximum(found.average, 0.0))
+        carried = math.sqrt(float(squared_shifts(weights, _lengths(edges)).mean())) / 2
     averaged = tuple(dict.fromkeys(one.of for one in asked if isinstance(one, Averaged)))
     moved = _moved(found, edges, best) if averaged else NOT_KNOWN
     left_out, rows = (float(_of(edges, k) @ np.maximum(found.average, 0.0)) for k in (best, 0))
     kept = float(f"{1.0 - left_out / max(rows, 1.0):.4g}")
-    return CountedRows(best, lost, of_units=once is not None, moved=moved, averaged=averaged, kept=kept)
+    return CountedRows(
+        best, lost, of_units=once is not None, moved=moved, averaged=averaged, kept=kept, carried=carried
+    )
 
 
 def nearly_best(told: RowHistogram, asked: Sequence[Addend | Averaged], groups: int, most: int, rows: int) -> bool:
@@ -123,12 +134,32 @@ def nearly_best(told: RowHistogram, asked: Sequence[Addend | Averaged], groups: 
     return bool(errors[-1] <= errors.min() + 2 * len(asked) * math.log(NEARLY))
 
 
-def _lost(found: UnitsByRows, excess: Floats, groups: int) -> Taken:
-    """Return how many rows, or units, are left out of a group, where so many of each unit in a bin are."""
-    about, at_most = (max(float(excess @ units), 0.0) for units in (found.average, found.heavy))
+def _lost(told: RowHistogram, found: UnitsByRows, best: int, once: int | None, groups: int) -> Taken:
+    """Return how many rows, or units, are left out of a group, in ways alike likely, where so many of a unit count."""
+    edges = row_edges(told.most)
+    excess, every = (_excess(edges, (rows,), once)[0] for rows in (best, 0))
+    farthest = np.maximum(np.array(edges[1:], dtype=float) - 1.0 - best, 0.0)
+    if once is not None:
+        farthest = np.maximum(_reached(np.array(edges[1:]) - 1.0, once) - _reached(np.array([float(best)]), once), 0.0)
+    spread = math.sqrt(law_of(told.noise).variance(told.scale))
+    ways = ways_lost(
+        np.array(told.counts, dtype=float),
+        spread,
+        np.array(edges, dtype=float),
+        (0, told.end or 1),
+        np.stack([excess * farthest, excess], axis=1),
+        np.stack([farthest**2, farthest], axis=1),
+        heavy=True,
+    )
+    squares, left_out = np.maximum(ways, 0.0).T
+    about, at_most = map(float, np.quantile(left_out, [0.5, 1.0 - RARELY]))
     share = groups**-SPREAD
-    about = min(about, at_most) + (float(excess @ found.apart.units) if found.apart.likely > EVEN else 0.0)
-    lost = Taken(about * share, max(at_most / math.sqrt(groups), about * share))
+    about += float(excess @ found.apart.units) if found.apart.likely > EVEN else 0.0
+    kept = max(float((every - excess) @ np.maximum(found.average, 0.0)), 1.0) * share
+    single, most = math.sqrt(float(np.median(squares))) * share, max(at_most, about) * share
+    lost = Taken(
+        about * share, max(at_most / math.sqrt(groups), most), kept, below=most, above=0.0, single=single, groups=groups
+    )
     if (more := found.apart.at_most(excess) / math.sqrt(groups)) > 0:
         lost = lost._replace(apart=lost.most + more, looked=found.farthest)
     return lost

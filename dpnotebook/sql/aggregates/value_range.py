@@ -42,6 +42,7 @@ HIDES = 3.0  # standard deviations of noise that may hide values apart from the 
 LEFT = 0.005  # of all values, that may be beyond either end of what nearly all lie between
 SPREADS = 1.0  # standard errors, by which squares are rather taken to be spread too far than too little
 USUAL = 0.5  # of the laws of a tail, the one that is expected
+LEAST_LEFT = 0.25  # of the size of values, what is left on average where some are below 0
 
 
 def wider(bounds: Bounds) -> Bounds:
@@ -157,7 +158,8 @@ def trimmed(
     Returns
     -------
     The bounds, and what keeping values between them takes from a mean, or a variance, about and at most, also if some
-    lie apart from the others, and in which direction; of a variance also about how large it is between them.
+    lie apart from the others, and in which direction; of a variance also about how large it is between them, and of
+    sums how large values are on average.
     """
     noisy, squares = np.asarray(counts, dtype=float), of in ("squares", "square vectors")
     if (found := found_bins(noisy, scale, edges, tail_ratio, squares=squares)) is None:
@@ -190,13 +192,15 @@ def trimmed(
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
         low, high = least_off(error, *ways, ends, lows, highs, mean, squares)
-    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares)
+    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums")
     places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
+    if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left
+        answer = max(abs(float(places @ weights)), LEAST_LEFT * float(np.abs(places) @ weights))
     apart = max(_apart(noisy, scale, edges, low, high, squares), lost.most)
     looked = float(np.abs(edges[[0, -1]]).max())
     between = Fraction(low), Fraction(high)
-    return between, Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above)
+    return between, Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
 
 
 def found_bins(

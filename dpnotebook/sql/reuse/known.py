@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +26,7 @@ from dpnotebook.sql.aggregates.expected import expected, fills_bounds, groups_ne
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.layers import with_combinations_of
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.moved import without_lost
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
@@ -157,7 +158,8 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
     for part in (*parts_of("lost"), *parts_of("moved"), "kept", *parts_of("cut")):
         if of := told.get(part):
             kept = {str(place): of[i] for place, i in own.items() if i in of}
-            times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
+            of_groups = part.startswith("lost") and not part.endswith(("groups", "looked"))
+            times = found.together if of_groups else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
     used = (measured.parts[i] for numbers in found.aggregates for i in numbers)
     if "rows" in told and any(measured.contribution_of(part).kind != "l2" for part in used):
@@ -245,9 +247,15 @@ def half_widths(one: AnsweredSelect, confidence: float) -> list[float]:
     return [float(np.max((found.upper - found.lower) / 2)) for found in estimates(one, confidence)]
 
 
-def planned_measures(statement: Statement, one: AnsweredSelect, confidence: float) -> tuple[PlannedMeasure, ...]:
-    """Return how wrong the answers of every aggregate are: of the worst group, as they were delivered."""
+def planned_measures(
+    statement: Statement, one: AnsweredSelect, confidence: float, *, of_noise: bool
+) -> tuple[PlannedMeasure, ...]:
+    """Return how wrong the answers of every aggregate are: of the worst group, as they were delivered.
+
+    By noise alone where an error is asked for, as that is one of noise.
+    """
     select, found = statement.selects[0], []
+    one = replace(one, measuring=without_lost(one.measuring)) if of_noise else one
     for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
         width = float(np.max((told.upper - told.lower) / 2))
         words = aggregate.words or aggregate.name

@@ -1,0 +1,171 @@
+"""By how much intervals of counts and sums are longer for what bounds take: as profiles and noisy answers tell it.
+
+Of units with many rows most may be in more groups than others are, each of which loses more then: up to so much as the
+noisy answers say that units may be spread. Where values of both signs make up for each other, nothing tells which of
+them lose more. A sum over rows that do not all count lacks those that do not, what bounds take from the others, and
+what units with many rows may have that others have not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.sql.aggregates.added import Added
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.function import KnownGroups
+from dpnotebook.sql.aggregates.lost_parts import LostParts
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.taken import REACH, Taken
+
+Floats = NDArray[np.float64]
+
+SPREAD = 2.5  # times as far from 1 as in how many groups units are, at most, is in how many those are that lose most
+ONE_SIDED = 0.8  # of all that units add, what is left of it, from which on values of the other sign are few
+SURELY = 2.0  # standard deviations of noise, beyond which the sign of an answer is told
+USUAL_MEAN = 0.25  # of the largest value, what values are on average where nobody tells
+ANY = 0.5  # a confidence: of intervals that nobody looks at
+
+
+def with_lost(
+    measuring: Measuring,
+    numbers: NDArray[np.int64],
+    lost: Mapping[int, Taken],
+    cut: Mapping[int, Taken],
+    rows: CountedRows | None,
+) -> Measuring:
+    """Return what was measured, with what bounds take from counts and sums.
+
+    Parameters
+    ----------
+    measuring, numbers
+        What was measured, and the noisy numbers of the groups that are shown, shape (groups, measured).
+    lost, cut
+        What norms take from groups, and bounds from values, by the number of the aggregate.
+    rows
+        How many rows of a unit count, where that was found.
+    """
+    parts, found = list(measuring.parts), estimate(measuring, numbers, ANY)
+    for i, part in enumerate(parts):
+        if not function_of(part.kind).adds or not part.found or part.lost:
+            continue
+        by_norm = measuring.contribution_of(part).kind == "l2"
+        told = (lost.get(i),) if by_norm else (None if rows is None else rows.lost, cut.get(i))
+        if not any(_tells(one) for one in told):
+            continue
+        one, signed = found[i], function_of(part.kind).of == "numbers"
+        whole, sign = _whole(one.value, one.std_error, signed)
+        if by_norm:
+            off = _by_norm(lost[i], one.value, one.std_error, whole, signed)
+        else:
+            off = _by_rows(rows, cut.get(i), part, whole, sign)
+        parts[i] = replace(part, lost=tuple(map(float, off)))
+    return replace(measuring, parts=tuple(parts))
+
+
+def with_lost_planned(
+    measuring: Measuring, lost: Mapping[int, Taken], rows: CountedRows | None, groups: Sequence[KnownGroups | None]
+) -> Measuring:
+    """Return what will be measured, with about by how much intervals of counts and sums will be longer.
+
+    Where it is not known how large groups are, it is that of one that loses as much as others do.
+
+    Parameters
+    ----------
+    measuring, lost, rows
+        As for `with_lost`.
+    groups
+        What is known of the groups of each aggregate; nothing where that is nothing.
+    """
+    parts = list(measuring.parts)
+    for i, part in enumerate(parts):
+        function = function_of(part.kind)
+        if not function.adds or not part.found:
+            continue
+        by_norm = measuring.contribution_of(part).kind == "l2"
+        taken = lost.get(i) if by_norm else None
+        if not by_norm and rows is not None and function.of != "numbers":
+            taken = rows.lost
+        if taken is None or not _tells(taken):
+            continue
+        known = groups[i] if groups else None
+        assert isinstance(function, Added)  # nothing else adds up
+        sizes = np.zeros(0) if known is None else function.sizes(known)
+        if by_norm and sizes.size > 1 and np.isfinite(sizes).all():
+            whole, _ = _whole(sizes, np.zeros(sizes.size), function.summed)
+            off = _by_norm(taken, sizes, np.zeros(sizes.size), whole, function.summed)
+            parts[i] = replace(part, lost=tuple(map(float, off)))
+        else:
+            parts[i] = replace(part, moved=taken.below / REACH, moved_down=0.0)
+    return replace(measuring, parts=tuple(parts))
+
+
+def _tells(taken: Taken | None) -> bool:
+    """Return whether it is told of which answer how much is taken: not in records of earlier versions."""
+    return taken is not None and math.isfinite(taken.below) and taken.answer > 0.0
+
+
+def _whole(values: Floats, errors: Floats, signed: bool) -> tuple[float, int]:
+    """Return the size of all answers together, and their sign: 0 where they are of both."""
+    total = float(values.sum())
+    noise = float(np.sqrt((errors**2).sum()))
+    if not signed:
+        return max(total, noise, 1e-300), 1
+    surely = np.abs(values) > SURELY * errors
+    size = float(np.abs(values[surely]).sum())
+    if abs(total) >= ONE_SIDED * size and abs(total) > noise:
+        return abs(total), 1 if total > 0 else -1
+    return max(size, noise, 1e-300), 0
+
+
+def _by_norm(taken: Taken, values: Floats, errors: Floats, whole: float, signed: bool) -> LostParts:
+    """Return what is lost by vectors that are clipped to a norm."""
+    shared = math.sqrt(taken.groups)
+    kept, most, single = (part * shared for part in (taken.answer, taken.below, taken.single))
+    square = float((values**2 - errors**2).sum())
+    length = math.sqrt(max(square, 0.0)) or whole
+    farthest = max(whole / length, 1.0)
+    spread = min(farthest, 1.0 + SPREAD * max(whole / kept - 1.0, 0.0))
+    either = 0.0
+    if signed and (left := abs(float(values.sum())) / kept) < ONE_SIDED and len(values):
+        either = most * (1.0 - left) / math.sqrt(len(values)) / REACH
+    size = max(whole, kept)
+    return LostParts(most * spread / size / REACH, 0.0, single**2 / size, size, either)
+
+
+def _by_rows(rows: CountedRows | None, cut: Taken | None, part: AggregateInput, whole: float, sign: int) -> LostParts:
+    """Return what is lost by rows that do not count, and values that are kept between bounds."""
+    about = most = chance = carried = 0.0
+    if rows is not None and _tells(rows.lost):
+        left = rows.lost
+        about, most = left.about / left.answer, left.below / left.answer
+        chance = (left.single / left.answer) ** 2 * whole
+        carried = rows.carried
+    back = 0.0
+    size = math.nan
+    if cut is not None and _tells(cut):
+        size = cut.answer
+        up, down = (cut.below, cut.above) if sign >= 0 else (cut.above, cut.below)
+        if sign == 0:
+            up = down = max(cut.below, cut.above)
+        up, back = up / size, down / size
+        expected = min(cut.about / size, up)
+        about, most = (
+            about + expected * (1.0 + about),
+            about + expected * (1.0 + about) + math.hypot(most - about, (up - expected) * (1.0 + about)),
+        )
+        if math.isfinite(cut.single):
+            chance += cut.single**2 / size
+    if carried and part.bounds is not None:
+        low, high = (float(end) for end in part.bounds[:2])
+        if not math.isfinite(size):
+            size = USUAL_MEAN * max(abs(low), abs(high)) or 1.0
+        carried *= (high - low) / size
+    more, less = (math.hypot(side / REACH, carried) for side in (most, back))
+    return LostParts(more, less, chance, whole)
