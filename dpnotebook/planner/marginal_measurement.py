@@ -25,6 +25,7 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
 from dpnotebook.planner.joint_measurement import together as joint_information
 from dpnotebook.planner.known_part import Key, KnownPart
+from dpnotebook.planner.level_classes import MOST_CLASSES
 from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
@@ -320,12 +321,13 @@ def known_in(
     if closed is not None and not over_atoms:
         return closed
     by_classes = _by_classes(form, history, also) if classes else None
-    looked = classes and not whole and not _everything(by_classes, form, history, also)
+    many = by_classes is not None and by_classes.classes > MOST_CLASSES
+    looked = classes and not whole and (many or not _everything(by_classes, form, history, also))
     # Classes of many attributes leave out less than numbers that had no room.
     only_whole = by_classes is not None and by_classes.products
     rows = _by_rows(form, history, also, whole=only_whole) if looked else None
-    if also and rows is not None and not rows.partial:
-        return rows  # of what is only supposed nobody asks for the law of its noise
+    if (also or many) and rows is not None and not rows.partial:
+        return rows  # of what is only supposed nobody asks for the law of its noise; and many classes take longer
     products: InClosedForm | None = None
     if by_classes is not None:
         products = in_classes(by_classes, form.step, least_scale(history, also), form.reach)

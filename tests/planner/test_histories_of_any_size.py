@@ -180,21 +180,15 @@ def test_no_answer_is_much_less_accurate_than_everything_allows(shape, noise, ta
     assert looked >= (10 if everything else 3)
 
 
-def tables_of_thousands():
-    """Yield shapes, seeds and whether of everything first: 30 tables of up to 4,000 groups; one by default."""
-    for shape in ((60, 60, 4), (100, 40, 10), (40, 30, 12), (30, 20, 12, 8)):
-        for everything in (True, False):
-            for seed in range(3):
-                quick = shape == (60, 60, 4) and seed == 0 and everything
-                yield pytest.param(shape, seed, everything, marks=() if quick else SLOW)
-
-
-@pytest.mark.parametrize(("shape", "seed", "everything"), [*tables_of_thousands()])
-def test_beside_tables_of_thousands_of_groups_answers_are_as_accurate(shape, seed, everything, monkeypatch):
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=SLOW)])
+@pytest.mark.parametrize("shape", [(60, 60, 4), pytest.param((100, 40, 10), marks=SLOW)])
+def test_beside_tables_of_thousands_of_groups_answers_are_as_accurate(shape, seed, monkeypatch):
+    """Tables are of rows by any condition; questions here by one without OR, which alone classes of levels answer."""
     monkeypatch.setattr(sys.modules[__name__], "MOST_GROUPS", 4_000)
-    study = Study(shape, ("laplace", "gaussian")[seed % 2], np.random.default_rng([seed, 7]), 30, everything=everything)
     monkeypatch.setattr(sys.modules[__name__], "LOOKED", 2)
+    study = Study(shape, ("laplace", "gaussian")[seed % 2], np.random.default_rng([seed, 7]), 30, everything=True)
     asked = [study.table() for _ in range(6)] + [study.rolled_up() for _ in range(2)]
+    asked = [one for one in asked if one[1].is_everything or len(one[1].products()) == 1]
     assert sum(study.held(*one) for one in asked) > 5
 
 
