@@ -25,8 +25,8 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
 from dpnotebook.planner.joint_measurement import together as joint_information
 from dpnotebook.planner.known_part import Key, KnownPart
-from dpnotebook.planner.level_classes import MOST_CLASSES
 from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState
+from dpnotebook.planner.level_classes import MOST_CLASSES
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
