@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.factored import Factored, InPassing
-from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts, classes_of, sides_of
+from dpnotebook.planner.level_classes import Basis, Boxes, LevelsAsked, Sides, ToldProducts, sides_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
 from dpnotebook.planner.solved import RESIDUAL, refined
 
 MOST_CELLS = 10**6  # of the attributes of a question
-FEW_CLASSES = 400  # up to which other attributes are looked at beside those of a question,
-FEW_CELLS = 20_000  # with as many cells at most, and
+FEW_CLASSES = 2_500  # that are solved for where other attributes are looked at beside those of a question,
+FEW_CELLS = 200_000  # with as many cells at most, and
 MOST_BESIDE = 300  # as many different measurements
 ROUNDING = 1e-12  # of a precision: what is more by less was added up in another order
 
@@ -148,14 +148,19 @@ class ByClasses:
         seen, own, least = self._seen, self._told, 1 - ROUNDING
         return (
             own.names == told.names
-            and all(told.precisions.get(sides, 0.0) >= least * before for sides, before in own.precisions.items())
-            and all(side in here for sides in told.precisions for side, here in zip(sides, seen, strict=True))
+            and all(told.precisions.get(boxes, 0.0) >= least * before for boxes, before in own.precisions.items())
+            and all(
+                side in here
+                for boxes in told.precisions
+                for sides in boxes
+                for side, here in zip(sides, seen, strict=True)
+            )
         )
 
     @cached_property
     def _seen(self) -> list[set[LevelsAsked]]:
         """What is asked along each attribute."""
-        every = [self._told.asked, *self._told.precisions]
+        every = [self._told.asked, *(sides for boxes in self._told.precisions for sides in boxes)]
         return [{sides[place] for sides in every} for place in range(len(self._told.names))]
 
     @cached_property
@@ -198,8 +203,8 @@ class ByClasses:
         seen = matrix.reshape(sizes + sizes)
         for apart, alike in self._alike.items():
             if all(kind is None or apart[place] for place, kind in enumerate(choice)):
-                precisions, alongs = self._along_classes(*alike, choice)
-                _increase(seen, [apart[place] for place in free], precisions, alongs)
+                precisions, *alongs = self._along_classes(*alike, choice)
+                _increase(seen, [apart[place] for place in free], precisions, *alongs)
                 every |= all(apart[place] for place in free)
         if not self._passing:  # more will be supposed beside it
             self._matrices[choice] = matrix, every
@@ -210,37 +215,41 @@ class ByClasses:
         return {}
 
     @cached_property
-    def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats]]]:
+    def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats], list[Floats]]]:
         """What was measured, by what it tells apart: the precisions, and what each asks along the classes.
 
-        Of shapes (products,), and (products, classes) for each attribute; of more than before what is more.
+        Of shapes (pairs,), and twice (pairs, classes) for each attribute: a number that is the sum of boxes adds to the
+        information of each pair of these. Of more than before what is more.
         """
         before = {} if self._before is None else self._before._told.precisions
-        found: dict[tuple[bool, ...], list[tuple[Sides, float]]] = {}
-        for sides, whole in self._told.precisions.items():
-            precision = whole - before.get(sides, 0.0)
+        found: dict[tuple[bool, ...], list[tuple[Sides, Sides, float]]] = {}
+        for boxes, whole in self._told.precisions.items():
+            precision = whole - before.get(boxes, 0.0)
             if precision <= ROUNDING * whole:
                 continue
-            found.setdefault(tuple(side.apart for side in sides), []).append((sides, precision))
+            alike = found.setdefault(tuple(side.apart for side in boxes[0]), [])
+            alike += [(one, other, precision) for one in boxes for other in boxes]
         return {
             apart: (
-                np.array([precision for _, precision in alike]),
-                [basis.along([sides[place] for sides, _ in alike]) for place, basis in enumerate(self._bases)],
+                np.array([precision for _, _, precision in alike]),
+                [basis.along([sides[place] for sides, _, _ in alike]) for place, basis in enumerate(self._bases)],
+                [basis.along([sides[place] for _, sides, _ in alike]) for place, basis in enumerate(self._bases)],
             )
             for apart, alike in found.items()
         }
 
     def _along_classes(
-        self, precisions: Floats, alongs: Sequence[Floats], choice: Choice
-    ) -> tuple[Floats, list[Floats]]:
+        self, precisions: Floats, ones: Sequence[Floats], others: Sequence[Floats], choice: Choice
+    ) -> tuple[Floats, list[Floats], list[Floats]]:
         """Return the precision of products in a choice of kinds, and what each asks along the classes of the others."""
         free = []
-        for place, (kind, along) in enumerate(zip(choice, alongs, strict=True)):
+        for place, kind in enumerate(choice):
             if kind is None:
-                free.append(along)
+                free.append(place)
             else:
-                precisions = precisions * along[:, int(np.argmax(self._bases[place].kinds == kind))]
-        return precisions, free
+                at = int(np.argmax(self._bases[place].kinds == kind))
+                precisions = precisions * ones[place][:, at] * others[place][:, at]
+        return precisions, [ones[place] for place in free], [others[place] for place in free]
 
     @cached_property
     def _by_class(self) -> Floats:
@@ -333,14 +342,14 @@ class ByClasses:
         """Write what each number counts for where nothing was; yield up to where, behind each measurement."""
         over, count = self._over_cells(asked), len(asked)
         done = 0
-        summed: dict[Sides, Floats] = {}
-        for known, sides, part, first in self._told.parts:
+        summed: dict[Boxes, Floats] = {}
+        for known, boxes, part, first in self._told.parts:
             if first > done:
                 yield first
                 done = first
-            if sides not in summed:
-                summed[sides] = _summed(over, sides)
-            own = summed[sides]
+            if boxes not in summed:
+                summed[boxes] = np.asarray(sum(_summed(over, sides) for sides in boxes))
+            own = summed[boxes]
             if math.prod(axis.size for axis in part.axes) < math.prod(own.shape[1:]):  # some of the levels
                 own = own[np.ix_(np.arange(count), *self._levels_of(part))]
             own = own.transpose([0, *(1 + at for at in self._places_of(part))])
@@ -416,14 +425,15 @@ class ByClasses:
         """Return what noisy numbers say of all cells, each times its precision, shape (levels...)."""
         told = self._told
         sums: dict[Sides, Floats] = {}
-        for known, sides, part, first in told.parts:
-            if sides not in sums:
-                sums[sides] = np.zeros([basis.labels.size if side.apart else 1 for basis, side in self._along(sides)])
+        for known, boxes, part, first in told.parts:
             numbers = noisy[first : first + known.weighted.size] * math.sqrt(known.precision)
             own = part.answers(numbers) * (part.weight / part.spread)
             own = own.reshape([axis.size for axis in part.axes]).transpose(np.argsort(self._places_of(part)))
-            apart = sums[sides].reshape([basis.labels.size for basis, side in self._along(sides) if side.apart])
-            apart[np.ix_(*self._levels_of(part))] += own
+            for sides in boxes:
+                if sides not in sums:
+                    sums[sides] = np.zeros([basis.labels.size if one.apart else 1 for basis, one in self._along(sides)])
+                apart = sums[sides].reshape([basis.labels.size for basis, one in self._along(sides) if one.apart])
+                apart[np.ix_(*self._levels_of(part))] += own
         vector = np.zeros([basis.labels.size for basis in self._bases])
         for sides, values in sums.items():
             for place, side in enumerate(sides):
@@ -445,8 +455,10 @@ class ByClasses:
         return [levels[name] for name in self._told.names if name in levels]
 
 
-def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs: Sequence[Floats]) -> None:
-    """Add products to an information matrix, shape (classes..., classes...).
+def _increase(
+    matrix: Floats, apart: Sequence[bool], precisions: Floats, ones: Sequence[Floats], others: Sequence[Floats]
+) -> None:
+    """Add pairs of products to an information matrix, shape (classes..., classes...).
 
     Parameters
     ----------
@@ -454,8 +466,10 @@ def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs:
         What they are added to.
     apart
         Of each attribute, whether its classes are asked apart.
-    precisions, alongs
-        Of the products, shape (products,), and what each asks along each attribute, shape (products, classes).
+    precisions
+        Of the pairs, shape (pairs,).
+    ones, others
+        What the two of each pair ask along each attribute, shape (pairs, classes).
     """
     count = len(apart)
     if not count:
@@ -466,12 +480,13 @@ def _increase(matrix: Floats, apart: Sequence[bool], precisions: Floats, alongs:
     # Where classes are asked apart, only what is on the diagonal is not 0: a view of it.
     kept = [*range(count), *(count + place for place in summed)]
     seen = np.einsum(matrix, [*range(count), *columns], kept)  # type: ignore[arg-type]
-    rows, others = precisions[:, None], np.ones((precisions.size, 1))
-    for place, along in enumerate(alongs):
-        rows = (rows[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
+    rows, along = precisions[:, None], np.ones((precisions.size, 1))
+    for place, (one, other) in enumerate(zip(ones, others, strict=True)):
+        own = one * other if apart[place] else one
+        rows = (rows[:, :, None] * own[:, None, :]).reshape(precisions.size, -1)
         if not apart[place]:
-            others = (others[:, :, None] * along[:, None, :]).reshape(precisions.size, -1)
-    seen += (rows.T @ others).reshape(seen.shape)
+            along = (along[:, :, None] * other[:, None, :]).reshape(precisions.size, -1)
+    seen += (rows.T @ along).reshape(seen.shape)
 
 
 def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
@@ -495,9 +510,10 @@ def _summed(over: Floats, sides: Sides) -> Floats:
 
 
 def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known: Sequence[Repeats]) -> tuple[str, ...]:
-    """Return the attributes of a question and others over which more is told of it, as far as classes stay few.
+    """Return the attributes of a question and others over which more is told of it, as far as cells stay few.
 
-    A table of some rows tells something of all rows where the others are told as well.
+    A table of some rows tells something of all rows where the others are told as well. Of what tells too many classes
+    of levels apart there, the least important is left out.
 
     Parameters
     ----------
@@ -506,24 +522,13 @@ def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known
     """
     if len(known) > MOST_BESIDE:
         return names
-    boxes = [(set(each.measurement.attributes), each.measurement.where) for each in known]
-    masks: dict[str, set[bytes]] = {name: set() for name in domain.names}
-    for where in {where.key: where for where in (part.where, *(where for _, where in boxes))}.values():
-        products = [] if where.is_everything else where.products()
-        for name, mask in products[0].items() if len(products) == 1 else ():
-            masks[name].add(mask.tobytes())
-    classes = {name: classes_of(masks[name], domain[name].size) for name in domain.names}
-    chosen = set(names)
-    others = {
-        name: sum(name in told and (not names or not chosen.isdisjoint(told)) for told, _ in boxes)
-        for name in domain.names
-    }
-    for name in sorted(domain.names, key=lambda name: (classes[name], -others[name])):
-        if name in chosen or not others[name]:
-            continue
-        few = math.prod(classes[one] for one in (*chosen, name)) <= FEW_CLASSES
-        if few and math.prod(domain[one].size for one in (*chosen, name)) <= FEW_CELLS:
+    chosen, cells = set(names), math.prod(domain[name].size for name in names)
+    told = [set(each.measurement.attributes) for each in known]
+    others = {name: sum(name in one for one in told) for name in domain.names if name not in chosen}
+    for name in sorted(others, key=lambda name: (-others[name], domain[name].size)):
+        if others[name] and cells * domain[name].size <= FEW_CELLS:
             chosen.add(name)
+            cells *= domain[name].size
     return tuple(name for name in domain.names if name in chosen)
 
 
@@ -535,6 +540,7 @@ def by_classes(
     *,
     whole: bool = False,
     before: ByClasses | None = None,
+    most: int | None = None,
 ) -> ByClasses | None:
     """Return how a question follows from what was measured, as far as that is products.
 
@@ -552,6 +558,8 @@ def by_classes(
         Whether to return None rather than leave out anything.
     before
         As for `ByClasses`.
+    most
+        As for `ToldProducts`.
 
     Returns
     -------
@@ -562,7 +570,7 @@ def by_classes(
         return None
     if any(len(axis.levels) != int(asked[names.index(axis.attribute)].levels.sum()) for axis in part.axes):
         return None  # a group of no row
-    found = ToldProducts(names, domain, asked)
+    found = ToldProducts(names, domain, asked, most)
     if not found.fits:
         return None
     for each in known:

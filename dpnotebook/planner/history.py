@@ -16,7 +16,7 @@ from dpnotebook.domain.extension import Extension
 from dpnotebook.planner import over_rows
 from dpnotebook.planner.block_queries import same_queries
 from dpnotebook.planner.closed_form import ClosedForm
-from dpnotebook.planner.exchangeable import ByClasses, by_classes, wider_names
+from dpnotebook.planner.exchangeable import FEW_CLASSES, MOST_BESIDE, ByClasses, by_classes, wider_names
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
@@ -380,12 +380,15 @@ class History:
             return None  # in few atoms
         known = self._by_importance(part, summand, beside)
         wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
-        if wider != asked and (found := self._in_classes(part, summand, wider, beside, known)) is not None:
-            return found
+        if wider != asked:
+            found = self._in_classes(part, summand, wider, beside, known, most=FEW_CLASSES)
+            if found is not None:
+                return found
         if cells <= FEW_CELLS:
             return None
         few = cells <= MOST_ATOMS
-        found = self._in_classes(part, summand, asked, beside, known, whole=few)
+        most = FEW_CLASSES if len(told) <= len(asked) and len(known) <= MOST_BESIDE else None
+        found = self._in_classes(part, summand, asked, beside, known, whole=few, most=most)
         return None if found is None or (few and found.classes * FEWER > cells) else found
 
     def _in_classes(
@@ -397,6 +400,7 @@ class History:
         known: Iterable[Repeats],
         *,
         whole: bool = False,
+        most: int | None = None,
     ) -> ByClasses | None:
         """Return how a question follows over some attributes, as `by_classes` does; of the latest what was recorded."""
         domain, before = self.with_ends, None
@@ -404,20 +408,24 @@ class History:
         if beside.supposed:
             if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
                 recorded = self._by_importance(part, summand, Telling(()))
-                latest = self._latest_classes = of, domain, part, by_classes(part, names, domain, recorded)
+                latest = self._latest_classes = of, domain, part, by_classes(part, names, domain, recorded, most=most)
             before = latest[3]
-        found = by_classes(part, names, domain, known, whole=whole, before=before)
+        found = by_classes(part, names, domain, known, whole=whole, before=before, most=most)
         if found is not None and not beside.items:
             self._latest_classes = of, domain, part, found
         return found
 
-    def by_rows(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> ByRows | None:
+    def by_rows(
+        self, part: ProductTerm, summand: Summand, also: Sequence[Item] = (), *, whole: bool = False
+    ) -> ByRows | None:
         """Return how a question follows from all that was measured, over the numbers of that.
 
         Parameters
         ----------
         part, summand, also
             As for `block`.
+        whole
+            Whether to return None rather than leave out anything.
 
         Returns
         -------
@@ -447,6 +455,8 @@ class History:
             while len(self._rows) > MOST_ROWS:
                 del self._rows[next(iter(self._rows))]
         known = recorded.by_queries
+        if whole and not rows.every:
+            return None
         if beside.items:
             supposed = self._beside(summand, beside).by_queries
             few = RowsBeside(rows, known.values())

@@ -18,6 +18,7 @@ from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
+MOST_BOXES = 6  # that the rows of a measurement fall into
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -46,38 +47,51 @@ class LevelsAsked:
 
 
 Sides = tuple[LevelsAsked, ...]
+Boxes = tuple[Sides, ...]  # that are disjoint: each number is the sum of those of all
 
 
-def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
-    """Return what is asked along each of some attributes; None where that is no product of levels and sums."""
+def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes | None:
+    """Return what is asked along each of some attributes, in each of the boxes that the rows fall into.
+
+    None where that are no levels and sums, or too many boxes.
+    """
     boxes = [{}] if part.where.is_everything else part.where.products()
-    if len(boxes) != 1 or not is_identity(part.operator):
+    if len(boxes) > MOST_BOXES or not boxes or not is_identity(part.operator):
         return None
     axes = {axis.attribute: axis for axis in part.axes}
     if len(axes) < len(part.axes):
         return None
     found = []
-    for name in names:
-        mask = np.ones(domain[name].size, dtype=bool)
-        if name in axes:
-            mask[:] = False
-            mask[list(axes[name].levels)] = True
-        if name in boxes[0]:
-            mask &= boxes[0][name]
-        found.append(LevelsAsked(name in axes, mask.tobytes()))
+    for box in boxes:
+        sides = []
+        for name in names:
+            mask = np.ones(domain[name].size, dtype=bool)
+            if name in axes:
+                mask[:] = False
+                mask[list(axes[name].levels)] = True
+            if name in box:
+                mask &= box[name]
+            sides.append(LevelsAsked(name in axes, mask.tobytes()))
+        found.append(tuple(sides))
     return tuple(found)
 
 
-def _latest_sides(known: Repeats, names: tuple[str, ...], domain: Domain) -> list[tuple[ProductTerm, Sides | None]]:
-    """Return what measurements say of some attributes, and `sides_of` that: kept for the latest, as plans look often.
+def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
+    """Return what is asked along each of some attributes; None where that is no product of levels and sums."""
+    found = boxes_of(part, names, domain)
+    return None if found is None or len(found) > 1 else found[0]
+
+
+def _latest_boxes(known: Repeats, names: tuple[str, ...], domain: Domain) -> list[tuple[ProductTerm, Boxes | None]]:
+    """Return what measurements say of some attributes, and `boxes_of` that: kept for the latest, as plans look often.
 
     Nothing where they are of some rows by other attributes: what they say of these alone is not known how to find.
     """
     if known.sided is None or known.sided[0] != names:
         measurement = known.measurement
-        found: list[tuple[ProductTerm, Sides | None]] = []
+        found: list[tuple[ProductTerm, Boxes | None]] = []
         if set(measurement.where.attributes) <= set(names) and measurement.summand.components == 1:
-            found = [(part, sides_of(part, names, domain)) for _, part in known.seen_in(names, domain)]
+            found = [(part, boxes_of(part, names, domain)) for _, part in known.seen_in(names, domain)]
         known.sided = names, found
     return known.sided[1]
 
@@ -187,12 +201,15 @@ class ToldProducts:
         The attributes, in the domain's order.
     asked
         The question, which tells levels apart as well.
+    most
+        Products of classes of levels that there is room for; None for `MOST_CLASSES`.
     """
 
-    def __init__(self, names: Sequence[str], domain: Domain, asked: Sides) -> None:
+    def __init__(self, names: Sequence[str], domain: Domain, asked: Sides, most: int | None = None) -> None:
         self.names, self.domain, self.asked = tuple(names), domain, asked
-        self.precisions: dict[Sides, float] = {}
-        self.parts: list[tuple[Repeats, Sides, ProductTerm, int]] = []  # and where its numbers start among all
+        self._most = MOST_CLASSES if most is None else most
+        self.precisions: dict[Boxes, float] = {}
+        self.parts: list[tuple[Repeats, Boxes, ProductTerm, int]] = []  # and where its numbers start among all
         self.measured: list[tuple[Repeats, int]] = []
         self.size = 0  # numbers of all measurements
         self.every = True  # whether all that was measured is here
@@ -203,29 +220,30 @@ class ToldProducts:
     def put(self, known: Repeats) -> None:
         """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
         first, before = self.size, len(self.parts)
-        for part, sides in _latest_sides(known, self.names, self.domain):
-            if sides is None:
+        for part, boxes in _latest_boxes(known, self.names, self.domain):
+            if boxes is None:
                 self.every = self.products = False
-            elif sides in self.precisions or self._made_room(sides):
+            elif boxes in self.precisions or self._made_room(boxes):
                 precision = part.weight**2 * (known.precision / part.spread)
-                self.precisions[sides] = self.precisions.get(sides, 0.0) + precision
-                self.parts.append((known, sides, part, first))
+                self.precisions[boxes] = self.precisions.get(boxes, 0.0) + precision
+                self.parts.append((known, boxes, part, first))
             else:
                 self.every = False
         if len(self.parts) > before:
             self.measured.append((known, first))
             self.size += known.weighted.size
 
-    def _made_room(self, sides: Sides) -> bool:
-        new = [place for place, side in enumerate(sides) if side.mask not in self._apart[place]]
+    def _made_room(self, boxes: Boxes) -> bool:
+        masks = [{sides[place].mask for sides in boxes} for place in range(len(self.names))]
         classes = list(self._classes)
-        for place in new:
-            classes[place] = self._count(place, {*self._apart[place], sides[place].mask})
-        if math.prod(classes) > max(MOST_CLASSES, math.prod(self._classes)):
+        for place, new in enumerate(masks):
+            if not new <= self._apart[place]:
+                classes[place] = self._count(place, self._apart[place] | new)
+        if math.prod(classes) > max(self._most, math.prod(self._classes)):
             return False
         self._classes = classes
-        for place in new:
-            self._apart[place].add(sides[place].mask)
+        for own, new in zip(self._apart, masks, strict=True):
+            own |= new
         return True
 
     def _count(self, place: int, masks: set[bytes]) -> int:
@@ -239,11 +257,11 @@ class ToldProducts:
     @property
     def fits(self) -> bool:
         """Whether these are few enough to be solved for together."""
-        return self.classes <= MOST_CLASSES
+        return self.classes <= self._most
 
     def bases(self) -> list[Basis]:
         """Return the functions of the levels of each attribute."""
-        every = [self.asked, *self.precisions]
+        every = [self.asked, *(sides for boxes in self.precisions for sides in boxes)]
         return [
             Basis(self.domain[name].size, list(dict.fromkeys(sides[place] for sides in every)))
             for place, name in enumerate(self.names)

@@ -26,6 +26,7 @@ from dpnotebook.planner.joint_measurement import bound_precision, joint_precisio
 from dpnotebook.planner.joint_measurement import together as joint_information
 from dpnotebook.planner.known_part import Key, KnownPart
 from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState
+from dpnotebook.planner.level_classes import MOST_CLASSES
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
@@ -319,16 +320,21 @@ def known_in(
     closed = _closed(form, history, also) if whole or (recorded.alone and _many_cells(form, history)) else None
     if closed is not None and not over_atoms:
         return closed
-    if also and classes and not whole:  # of what is only supposed nobody asks for the law of its noise
-        rows = _by_rows(form, history, also)
-        if rows is not None and not rows.partial:
-            return rows
-    products = _by_classes(form, history, also) if classes else None
-    rows = _by_rows(form, history, also) if classes and not whole and not _everything(products, form, history) else None
+    by_classes = _by_classes(form, history, also) if classes else None
+    many = by_classes is not None and by_classes.classes > MOST_CLASSES
+    looked = classes and not whole and (many or not _everything(by_classes, form, history, also))
+    # Classes of many attributes leave out less than numbers that had no room.
+    only_whole = by_classes is not None and by_classes.products
+    rows = _by_rows(form, history, also, whole=only_whole) if looked else None
+    if (also or many) and rows is not None and not rows.partial:
+        return rows  # of what is only supposed nobody asks for the law of its noise; and many classes take longer
+    products: InClosedForm | None = None
+    if by_classes is not None:
+        products = in_classes(by_classes, form.step, least_scale(history, also), form.reach)
     found: LinearTarget | None = products
     if products is None or not products.products:
         found = _over_atoms(form, history, also, whole=closed is not None or (rows is not None and not rows.partial))
-        if found is None or found.partial:
+        if found is None or found.partial or not _of_all(found, form, history, also):
             if not whole and (rows is None or rows.partial):
                 closed = _closed(form, history, also)
             for one in (products, closed):
@@ -348,10 +354,16 @@ def _many_cells(form: LinearForm, history: History) -> bool:
     return math.prod(sizes) > MANY_CELLS
 
 
-def _everything(products: InClosedForm | None, form: LinearForm, history: History) -> bool:
-    """Return whether classes of levels hold all that was measured, of whatever attributes."""
-    found = None if products is None else products.found[0].reconstruction
-    return isinstance(found, ByClasses) and found.every and history.told_of(form.summand) <= set(found.names)
+def _of_all(found: OverAtoms, form: LinearForm, history: History, also: Sequence[Item]) -> bool:
+    """Return whether atoms are those of all attributes of which something was measured, or comes beside that."""
+    told = history.told_of(form.summand) | Supposed.of(also).telling(form.summand).attributes
+    return told <= set(found.block.names)
+
+
+def _everything(found: ByClasses | None, form: LinearForm, history: History, also: Sequence[Item]) -> bool:
+    """Return whether classes of levels hold all that was measured, and comes beside it, of whatever attributes."""
+    told = history.told_of(form.summand) | Supposed.of(also).telling(form.summand).attributes
+    return found is not None and found.every and told <= set(found.names)
 
 
 def _over_atoms(form: LinearForm, history: History, also: Sequence[Item], *, whole: bool) -> OverAtoms | None:
@@ -367,19 +379,18 @@ def _over_atoms(form: LinearForm, history: History, also: Sequence[Item], *, who
     return OverAtoms(block, queries, block.known(queries), form.step, least_scale(history, also), reach)
 
 
-def _by_classes(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
-    """Return what is known by classes of levels, where that is least squares over more than has room in atoms."""
+def _by_classes(form: LinearForm, history: History, also: Sequence[Item]) -> ByClasses | None:
+    """Return how a form follows by classes of levels, where that is least squares over more than has room in atoms."""
     if form.reach_of_sums or form.part.weight != 1:
         return None
-    found = history.by_classes(form.part, form.summand, also)
-    return None if found is None else in_classes(found, form.step, least_scale(history, also), form.reach)
+    return history.by_classes(form.part, form.summand, also)
 
 
-def _by_rows(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
-    """Return what is known over all numbers that were measured, where these are few."""
+def _by_rows(form: LinearForm, history: History, also: Sequence[Item], *, whole: bool) -> InClosedForm | None:
+    """Return what is known over all numbers that were measured, where these are few; `whole` as for the history."""
     if form.reach_of_sums or form.part.weight != 1:
         return None
-    found = history.by_rows(form.part, form.summand, also)
+    found = history.by_rows(form.part, form.summand, also, whole=whole)
     return None if found is None else in_classes(found, form.step, least_scale(history, also), form.reach)
 
 

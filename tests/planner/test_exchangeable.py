@@ -28,6 +28,7 @@ NAMES = tuple(SIZES)
 DOMAIN = Domain({name: dpn.Range(0, size - 1) for name, size in SIZES.items()})
 CELLS = 360
 CONDITIONS = ("a < 4", "d in [0, 2]", "b >= 2", "a in [0, 1, 5] and c == 1", "d == 3 and b < 3", "c != 0")
+UNIONS = ("a < 2 or b == 1", "c == 1 or d >= 2 or a == 5", "(a < 3 and c == 0) or (b > 2 and d != 1)")
 
 
 def dense(measurement):
@@ -55,7 +56,7 @@ def axes_of(names):
 
 def a_measurement(rng):
     """Return a table of some attributes in any order, of all rows or some; or a union of tables."""
-    where = predicate(str(rng.choice(CONDITIONS)) if rng.random() < 0.6 else "")
+    where = predicate(str(rng.choice(CONDITIONS + UNIONS)) if rng.random() < 0.6 else "")
     if rng.random() < 0.2:
         weights = {(0, 1): 1, (2,): 2, (1, 3): 1}
         return Measurement(Marginals([Identity(size) for size in SIZES.values()], weights), axes_of(NAMES), where)
@@ -186,7 +187,8 @@ def test_what_has_no_room_is_left_out_and_promises_nothing_false(seed, monkeypat
     assert less > 0
 
 
-def test_a_condition_that_is_no_product_is_left_out():
+def test_a_condition_of_too_many_boxes_is_left_out(monkeypatch):
+    monkeypatch.setattr(level_classes, "MOST_BOXES", 1)
     recorded = RecordedRepeats()
     where = predicate("a < 2 or b == 1")
     for number, measurement in enumerate(

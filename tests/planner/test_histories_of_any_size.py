@@ -5,6 +5,7 @@ y W = q. `lsqr` finds them by products with the sparse W alone, for tens of thou
 """
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -177,6 +178,18 @@ def test_no_answer_is_much_less_accurate_than_everything_allows(shape, noise, ta
     axes = tuple(Axis(axis.attribute, where.levels_of(axis.attribute)) for axis in every)
     looked += study.held(axes, where) if all(axis.size for axis in axes) else 0
     assert looked >= (10 if everything else 3)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=SLOW)])
+@pytest.mark.parametrize("shape", [(60, 60, 4), pytest.param((100, 40, 10), marks=SLOW)])
+def test_beside_tables_of_thousands_of_groups_answers_are_as_accurate(shape, seed, monkeypatch):
+    """Tables are of rows by any condition; questions here by one without OR, which alone classes of levels answer."""
+    monkeypatch.setattr(sys.modules[__name__], "MOST_GROUPS", 4_000)
+    monkeypatch.setattr(sys.modules[__name__], "LOOKED", 2)
+    study = Study(shape, ("laplace", "gaussian")[seed % 2], np.random.default_rng([seed, 7]), 30, everything=True)
+    asked = [study.table() for _ in range(6)] + [study.rolled_up() for _ in range(2)]
+    asked = [one for one in asked if one[1].is_everything or len(one[1].products()) == 1]
+    assert sum(study.held(*one) for one in asked) > 5
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
