@@ -183,8 +183,8 @@ def test_months_err_as_their_noise_does(aggregate, rows, more):
     """Noise of days that is drawn again, added up: intervals hold, and errors are as large as they are said."""
     session = protected(dpn.Session(dpn.Budget(500.0, 1e-6), ":memory:"), **rows)
     measured, numbers, lengths = in_months(session, aggregate, **more)
-    parts = tuple(replace(part, moved=0.0, moved_down=None) for part in measured.parts)
-    measured = replace(measured, parts=parts)  # intervals hold what clipping moves, beside the noise
+    parts = tuple(replace(part, moved=0.0, moved_down=None, lost=()) for part in measured.parts)
+    measured = replace(measured, parts=parts)  # intervals hold what bounds take, beside the noise
     numbers = numbers * 40 if aggregate == "AVG(age)" else numbers  # means of many rows err as a ratio hardly does
     starts = np.cumsum([0, *lengths[:-1]])
     months = added_up(measured, lengths)

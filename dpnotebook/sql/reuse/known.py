@@ -192,10 +192,11 @@ def best_known(
     measured: Alone = {}
     for one in among() if among is not None else answers(statement, books):
         if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, measured):
-            widths = half_widths(one, accuracy.confidence)
+            promised = one if accuracy.epsilon is not None else _of_noise(one)
+            widths = half_widths(promised, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (
                 accuracy.epsilon is not None
-                or _keeps(one, accuracy, known)
+                or _keeps(promised, accuracy, known)
                 or _promised(statement, one, accuracy, books)
             ):
                 found.append((max(widths), -one.number, one))
@@ -255,7 +256,7 @@ def planned_measures(
     By noise alone where an error is asked for, as that is one of noise.
     """
     select, found = statement.selects[0], []
-    one = replace(one, measuring=without_lost(one.measuring)) if of_noise else one
+    one = _of_noise(one) if of_noise else one
     for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
         width = float(np.max((told.upper - told.lower) / 2))
         words = aggregate.words or aggregate.name
@@ -265,6 +266,11 @@ def planned_measures(
             )
         )
     return tuple(found)
+
+
+def _of_noise(one: AnsweredSelect) -> AnsweredSelect:
+    """Return the same with intervals as an error that is asked for promises them."""
+    return replace(one, measuring=without_lost(one.measuring))
 
 
 def _promised(statement: Statement, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks) -> bool:
