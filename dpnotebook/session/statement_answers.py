@@ -686,7 +686,8 @@ def _keys_of(frame: pd.DataFrame, kinds: Collection[str]) -> list[str]:
     found = list(
         itertools.takewhile(lambda name: name in kinds and column_name(name, "std_error") not in columns, columns)
     )
-    return [] if len(set(found)) < len(found) or frame[found].duplicated().any() else found
+    whole = len(found) == len(kinds)  # with totals of groups without a value beside these
+    return found if len(set(found)) == len(found) and (whole or not frame[found].duplicated().any()) else []
 
 
 def _ordered(kind: str) -> bool:

@@ -64,6 +64,7 @@ def make_plan():
             "afresh": None,
             "otherwise": None,
             "forecast": None,
+            "rest": None,
             "free": False,
             "bought": False,
             "combined": False,

@@ -159,10 +159,11 @@ def test_before_it_runs_the_error_is_at_most_that_of_the_whole():
 
 
 def test_an_error_is_planned_for_once_they_are_known(same_noise):
-    """Before that it cannot be, or costs what it costs with all that is declared."""
+    """Before that a small first look is offered, as its price is not known."""
     with closing(opened(visits(), GAUSSIAN, 12)) as session:
+        assert session.sql(MEANS, error=200).plan.rest is not None
         with pytest.raises(AccuracyError, match="number of rows"):
-            _ = session.sql(MEANS, error=200).plan
+            _ = session.sql(MEANS, error=200, fresh=True).plan
         session.sql(MEANS, epsilon=0.2).run()
         after = session.sql(MEANS, error=200)
         assert within(after) == (0, WIDE)

@@ -299,7 +299,7 @@ def test_the_first_statement_finds_and_later_ones_use_it_for_nothing(frame, same
 
 def test_an_error_can_be_asked_for_once_it_is_known(frame, same_noise):
     with closing(opened(frame)) as session:
-        before = session.sql(BY_CITY, error=200).plan.cost.epsilon  # of all rows that are declared
+        before = session.sql(BY_CITY, error=200, fresh=True).plan.cost.epsilon  # of all rows that are declared
         session.sql(BY_CITY, epsilon=0.5).run()
         query = session.sql(BY_CITY, error=200, fresh=True)
         assert query.plan.cost.epsilon < before / 4
@@ -367,9 +367,9 @@ def test_a_statement_is_recorded_with_what_it_looks_for(frame):
 
 def test_without_declared_rows_an_error_needs_a_first_statement(frame):
     with closing(opened(frame, None)) as session:
-        query = session.sql(BY_CITY, error=200)
         with pytest.raises(AccuracyError, match="not known beforehand"):
-            _ = query.plan
+            _ = session.sql(BY_CITY, error=200, fresh=True).plan
+        assert session.sql(BY_CITY, error=200).plan.rest is not None  # a first look
 
 
 def test_a_few_people_with_far_more_rows_are_found_or_told_without_delta():

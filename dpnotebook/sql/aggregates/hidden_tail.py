@@ -143,7 +143,7 @@ def possible_losses(
     -------
     What is lost in each way, in the order of how much it is, shape (WAYS, respects).
     """
-    if not each.size:
+    if not each.size or end >= noisy.size:  # no bin tells of what is behind the last one
         return np.zeros((WAYS, each.shape[1]))
     laws = _laws(noisy, scale, edges, first, end, LOUD if heavy else LOUD[:1], alike=False, bent=True, heavy=heavy)
     amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()

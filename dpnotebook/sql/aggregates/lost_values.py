@@ -80,7 +80,8 @@ def lost_between(
     total = max(float(noisy[inside].sum()), scale)
     mean = float(_places(edges).clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
     if heavy:  # who is counted in the bins at either end may be far beyond
-        found = max(found[0], 1), min(found[1], noisy.size - 1)
+        between = max(found[0], 1), min(found[1], noisy.size - 1)
+        found = between if between[0] < between[1] else found
     sides = []  # above and below
     for end, turn in ((high, 1), (low, -1)):
         told = (turn * edges)[::turn]
