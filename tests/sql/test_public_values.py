@@ -96,6 +96,15 @@ def test_every_spelling_is_one_question(options):
     assert shown.tolist() == pytest.approx(noise.set_index("region").n_std_error.reindex(shown.index).tolist())
 
 
+def test_columns_have_the_names_that_they_have_without_the_table(options):
+    asked = "COUNT(*), AVG(age), 2 * COUNT(*), SUM(age) AS ages"
+    with opened(dpn.Session(dpn.Budget(10.0), ledger=":memory:"), **options) as session:
+        plain = session.sql(f"SELECT region, {asked} FROM members GROUP BY region", epsilon=5.0).run().frame
+        text = f"SELECT region, {asked}, MAX(population) FROM members JOIN pop USING (region) GROUP BY region"
+        beside = session.sql(text, epsilon=5.0).run().frame
+    assert [*plain.columns, "max_population"] == list(beside.columns)
+
+
 @pytest.mark.parametrize("statement", MEASURED)
 def test_what_differs_in_a_group_is_measured(statement):
     with opened(dpn.Session(dpn.Budget(10.0), ledger=":memory:"), unit="member", max_rows=1) as session:

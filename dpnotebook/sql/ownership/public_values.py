@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.expressions import bare, conjuncts, words_of
 from dpnotebook.sql.ownership.select_parts import source_nodes
 from dpnotebook.sql.parse.semi_joins import on_of
@@ -218,7 +219,10 @@ def _outside(select: exp.Select, keys: list[exp.Expr], joined: _PublicTable, tex
 
 
 def _item(item: exp.Expr, outside: Callable[[exp.Expr], exp.Expr], text: Text) -> exp.Expr:
-    """Return what is listed, with its name."""
+    """Return what is listed, under the name that it has without the table."""
     node = item.unalias()
-    name = item.alias or (node.name if isinstance(node, exp.Column) else words_of(node, text))
+    name, call = item.alias or (node.name if isinstance(node, exp.Column) else words_of(node, text)), call_of(node)
+    if call is not None and not item.alias:
+        word, of = function_of(call.kind).word_of(call), bare(node.this)
+        name = f"{word}_{of.name}" if isinstance(of, exp.Column) else word
     return exp.alias_(node.copy().transform(outside), name, quoted=True)
