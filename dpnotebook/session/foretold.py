@@ -17,6 +17,7 @@ from dpnotebook.sql.aggregates.expected import least_shown
 from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.layers import as_planned
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.moved import without_lost
 from dpnotebook.sql.aggregates.what_is_lost import with_lost
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def foretold(
     measured = as_planned(_with_noise_of(of_one, planned, _fewer(plan, known)), planned, numbers)
     clips, rows = plan.clips[0] if plan.clips else {}, plan.rows[0] if plan.rows else None
     lost, cut = ({i: getattr(clip, name) for i, clip in clips.items()} for name in ("lost", "cut"))
-    measured = with_lost(_nothing_lost(measured), numbers, lost, cut, rows)
+    measured = with_lost(without_lost(measured), numbers, lost, cut, rows)  # by the bounds that are planned
     keys = known.keys
     if planned.tau is not None and known.measuring.counted is not None:
         place = known.measuring.place(known.measuring.counted).start
@@ -120,11 +121,6 @@ def _with_noise_of(known: Measuring, planned: Measuring, fewer: Sequence[float])
         for one, other in zip(known.parts, planned.parts, strict=True)
     )
     return replace(known, blocks=tuple(blocks), parts=parts)
-
-
-def _nothing_lost(measuring: Measuring) -> Measuring:
-    """Return what was measured, without what its own bounds take from counts and sums: others will be planned."""
-    return replace(measuring, parts=tuple(replace(part, lost=()) for part in measuring.parts))
 
 
 def _worst(release: Release, name: str) -> tuple[float, float] | None:

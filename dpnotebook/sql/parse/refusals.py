@@ -91,8 +91,7 @@ FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
 NAMES = {
     "DATE_SUB": "write column - INTERVAL 3 DAY, or DATE_DIFF('day', from, to)",
     "AGE": f"{FULL_YEARS} is how many full years these are",
-    "DATESUB": FULL_YEARS,
-    "TIMESTAMPDIFF": "write DATE_DIFF('day', from, to)",
+    "DATESUB": f"write {FULL_YEARS} for full years",
     **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
     **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
     **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),

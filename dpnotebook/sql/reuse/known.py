@@ -253,7 +253,7 @@ def planned_measures(
 ) -> tuple[PlannedMeasure, ...]:
     """Return how wrong the answers of every aggregate are: of the worst group, as they were delivered.
 
-    By noise alone where an error is asked for, as that is one of noise.
+    Of counts and sums by noise alone where an error is asked for, as theirs promises no more.
     """
     select, found = statement.selects[0], []
     one = _of_noise(one) if of_noise else one
