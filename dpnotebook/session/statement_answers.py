@@ -19,7 +19,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
-from dpnotebook.privacy.laws import draw_integers
+from dpnotebook.privacy.laws import Law, draw_integers
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.session.answer_frame import column_name, column_of
@@ -27,7 +27,7 @@ from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, Work
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
 from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
-from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import for_parts, has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -39,20 +39,30 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
+from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
+from dpnotebook.sql.group_weights import GroupWeights, of_equal_size, weights_by_parts
 from dpnotebook.sql.plan import StatementPlan
-from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
+from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges, weights_key
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.reuse.known import PROMISED
 from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import keyed_relation, relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, placed_sql, sample_sql, totals, totals_beside
+from dpnotebook.sql.rewrite.bounded_aggregation import (
+    MOST_COUNTED,
+    all_magnitudes,
+    parts_of_norms,
+    placed_sql,
+    sample_sql,
+    totals,
+    totals_beside,
+)
 from dpnotebook.sql.rewrite.kept import kept_before, kept_for
 from dpnotebook.sql.rewrite.profiles import SPARE, KeepHow
 from dpnotebook.sql.rows_profile import measured_rows
@@ -63,6 +73,7 @@ from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statemen
 if TYPE_CHECKING:
     import pandas as pd
 
+WEIGHTS = "weights"  # in plans: by what is multiplied what units have in groups, where that was found
 ROWS = "rows"  # in plans and records: how many rows of a unit count, where that was found
 MOST_REDRAWN = 5 * 10**7  # noisy numbers that are redrawn at once
 TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer groups, or fewer draws"
@@ -127,12 +138,14 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
     if not any(plan.clips) and not plan.profiles:
         return {}
     told = list(map(_told_of_clips, plan.clips))
+    told_weights = [None if one is None else one.to_json() for one in plan.weights]
     return (
         {
             "clips": [{str(i): _bounds_to_json(clip.bounds) for i, clip in clips.items()} for clips in plan.clips],
             "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
             "profiles": list(plan.profiles),
         }
+        | ({WEIGHTS: told_weights} if any(told_weights) else {})
         | ({ONE_NORM: True} if plan.profiles and plan.accuracy.epsilon is None else {})
         | _cuts_to_json(plan.cuts)
         | ({"clipping": told} if any(told) else {})
@@ -226,12 +239,15 @@ def measure_statement(
         counted = charge.plan[ROWS][i] if ROWS in charge.plan else None
         if counted is not None:
             select = select.with_rows(counted["most"])
+        if (weights := charge.plan.get(WEIGHTS, [None] * (i + 1))[i]) is not None:
+            select = select.weighed(GroupWeights.from_json(weights))
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
         kept_rows = kept_for if several or select.rows_if_hidden else kept_before
         with nullcontext(select) if keep is None else kept_rows(select, _keeping(select, keep)) as read:
-            how = _How(hide, draw is None, ONE_NORM not in charge.plan)
+            weighs = weights_key(select) in charge.plan.get("profiles", ())
+            how = _How(hide, draw is None, ONE_NORM not in charge.plan, weighs)
             answer, measured, about = _measured(
                 read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep
             )
@@ -270,11 +286,12 @@ def _kept_once(
 
 
 class _How(NamedTuple):
-    """How a private aggregation is measured: whether groups are hidden, noise is drawn, and layers may be two."""
+    """How a private aggregation is measured: hiding groups, with noise, in two layers if need be, finding weights."""
 
     hide: bool
     noisy: bool
     layered: bool
+    weighs: bool
 
 
 class _UnitsOfGroups(NamedTuple):
@@ -324,7 +341,14 @@ def _measured(
         bounds = dict(clips)
         groups, even = 0, math.nan
         if any(select.clips(i) or has_range(select, i) for i in unbounded):
-            groups, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
+            there, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
+            groups = max(len(there), 1)
+            if how.weighs and for_parts(select, share)[1]:
+                share, spent = for_parts(select, share)
+                scale = accountant.scale(spent, 2 * (MOST_COUNTED * PARTS) ** 2)
+                weights, of_weighed = _weights(select, there, scale, accountant.law, run, draw)
+                profile[weights_key(select)] = weights.to_json()
+                select, even = select.weighed(weights), of_weighed if weights.unlike else even
         if any(map(select.clips, unbounded)):
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
             norms, found, share = measured_profile(select, told, share, accountant, groups, even, once, draw, keeping)
@@ -351,6 +375,8 @@ def _measured(
         drawn = noisy(planned, exact, draw, before)
         shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
         keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+        if planned.weights is not None:
+            planned = replace(planned, weighing=planned.weights.of(select.levels, keys))
         planned = with_combinations(planned, drawn[shown], how.noisy)
         about: dict[str, Any] = {"keys": keys_to_json(keys)}
         if profile or rows_found:
@@ -404,6 +430,7 @@ def _sharpened(
     wanted, place = charge.plan[SHARPER], int(charge.plan[SHARPER]["place"])
     before = record.details["selects"][place]
     measured = Measuring.from_json(before["measuring"])
+    select = select.weighed(measured.weights)
     if select.rows_if_hidden:
         select = select.with_rows(measured.contribution.most)
     scales = [None if scale is None else Fraction(scale) for scale in wanted["scales"]]
@@ -431,22 +458,39 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 def _groups(
     select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[int, float, _UnitsOfGroups | None]:
-    """Return how many groups will be shown, and the numbers of units that this follows from.
+) -> tuple[list[tuple[Any, ...]], float, _UnitsOfGroups | None]:
+    """Return the groups that will be shown, and the numbers of units that this follows from.
 
     Between them stands how many groups of equal size would have as much noise on their means, on average.
     """
     if planned.counted is None:
-        groups = len(totals(select, (), run, secret).keys)
-        return groups, groups, None
+        keys = list(totals(select, (), run, secret).keys)
+        return keys, len(keys), None
     block = planned.blocks[planned.counted]
     units = planned.component(block.columns[0])
     counting = replace(planned, components=(units,), parts=(), counted=0, blocks=(replace(block, columns=(0,)),))
     exact = totals(select, counting.components, run, secret)
     drawn = noisy(counting, exact, draw)
-    sizes = np.maximum(drawn[released(_showing(counting, hide), exact, drawn), 0] / planned.one, 1.0)
-    even = float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
-    return max(sizes.size, 1), even, _UnitsOfGroups(units, exact, drawn)
+    shown = released(_showing(counting, hide), exact, drawn)
+    keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+    return keys, of_equal_size(np.maximum(drawn[shown, 0] / planned.one, 1.0)), _UnitsOfGroups(units, exact, drawn)
+
+
+def _weights(
+    select: PrivateSelect, groups: Sequence[tuple[Any, ...]], scale: Fraction, law: Law, run: Run, draw: Draw
+) -> tuple[GroupWeights, float]:
+    """Return by what is multiplied what units have in groups that will be shown, given the scale of noise for that.
+
+    Behind it stands how many groups of equal size would have as much noise on their means then, on average.
+    """
+    found = parts_of_norms(select, run)
+    rows = {key: row for row, key in enumerate(found.keys)}
+    numbers = np.array([found.numbers[rows[key]] for key in groups], dtype=np.int64).reshape(-1, 2)
+    amounts, parts = (numbers + draw(law.name, scale, numbers.size).reshape(-1, 2)).T
+    noise = math.sqrt(law.variance(scale))
+    weights = weights_by_parts(select.levels, groups, amounts, parts, noise)
+    sizes = np.maximum(amounts, noise) * np.array(weights.of(select.levels, groups), dtype=float)
+    return weights, of_equal_size(sizes)
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,18 @@ from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
+from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, finding, price, split, units_for
-from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
+from dpnotebook.sql.profile import (
+    Clip,
+    Norms,
+    known_norms,
+    known_values,
+    profile_keys,
+    seeks_weights,
+    weights_key,
+    with_known_weights,
+)
 from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answers, best_known, planned_measures
 from dpnotebook.sql.reuse.outlines import outline
@@ -74,6 +84,8 @@ class StatementPlan(Plan):
         Of each private aggregation, how many rows of a unit count, as was found before.
     keeps_sample
         Whether the rows of units that count are those that count whenever the statement is asked again.
+    weights
+        Of each private aggregation, by what is multiplied what units have in groups, as was found before.
     """
 
     shares: tuple[int, ...] = ()
@@ -88,6 +100,7 @@ class StatementPlan(Plan):
     sharper: Sharper | None = field(default=None, compare=False)
     rows: tuple[CountedRows | None, ...] = ()
     keeps_sample: bool = True
+    weights: tuple[GroupWeights | None, ...] = ()
 
     @property
     def free(self) -> bool:
@@ -141,6 +154,7 @@ def make_statement_plan(
         If groups are not known beforehand and the budget has no delta for them, or shares pass the whole.
     """
     accountant = books.accountant
+    statement = replace(statement, selects=tuple(with_known_weights(select, books) for select in statement.selects))
     groups = _groups(statement, relations, books, rows, declared)
     among = cache(lambda: tuple(answers(statement, books)))
     # An epsilon pays for finding its own; an error has to be known before.
@@ -217,9 +231,11 @@ def make_statement_plan(
         clips=priced.clips,
         profiles=(
             *(key for select, i in missing for key in profile_keys(select, i)),
+            *_weights_sought(statement, priced, books, missing),
             *(_rows_sought(statement, priced) if past is None else ()),
         ),
         rows=priced.rows if past is None else (),
+        weights=tuple(select.weights for select in statement.selects) if past is None else (),
         keeps_sample=not fresh,
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
         measurings=priced.measurings if past is None else (),
@@ -269,8 +285,21 @@ def _plan(
     )
 
 
+def _weights_sought(
+    statement: Statement, priced: Priced, books: StatementBooks, missing: Sequence[tuple[PrivateSelect, int]]
+) -> list[str]:
+    """Return by what is found how large groups are, of the private aggregations that find norms and do not know it."""
+    finding = {id(select) for select, _ in missing}
+    return [
+        weights_key(select)
+        for select, clips in zip(statement.selects, priced.clips, strict=True)
+        if id(select) in finding and seeks_weights(select, books, clips)
+    ]
+
+
 def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks) -> float:
     """Return the price of an error, in the accountant's units; infinite where it cannot be planned."""
+    statement = replace(statement, selects=tuple(with_known_weights(select, books) for select in statement.selects))
     known = [known_norms(select, books, wider=True) for select in statement.selects]
     try:
         return units_for(statement, accuracy, books, (), known).units

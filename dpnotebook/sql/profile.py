@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
@@ -46,6 +46,7 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
+from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
@@ -100,6 +101,8 @@ class Norms:
     alone
         What clipping to each of some norms does to a mean or a variance where every unit has one value, as the
         histogram of values tells; nothing where that was not measured with it.
+    weights
+        By what is multiplied what units have in groups, in these vectors; None where nothing is.
     """
 
     counts: tuple[int, ...]
@@ -111,6 +114,7 @@ class Norms:
     means: UnitMeans | None = None
     even_groups: float | None = None
     alone: MovedAlone = ()
+    weights: GroupWeights | None = None
 
     @property
     def described(self) -> tuple[float, float, float]:
@@ -126,6 +130,8 @@ class Norms:
         } | _told_cut(self.cut)  # fmt: skip
         if self.means is not None:
             told |= {"unit_means": self.means.to_json(), "even_groups": self.even_groups}
+        if self.weights is not None:
+            told["weights"] = self.weights.to_json()
         return told | ({"alone": [list(one) for one in self.alone]} if self.alone else {})
 
     @classmethod
@@ -136,7 +142,8 @@ class Norms:
         means = UnitMeans.from_json(told["unit_means"]) if "unit_means" in told else None
         alone = tuple((one[0], one[1], one[2], one[3], one[4]) for one in told.get("alone", ()))
         even = told.get("even_groups")
-        return cls(counts, scale, told["units"], told["groups"], values, _cut(told), means, even, alone)
+        weights = GroupWeights.from_json(told["weights"]) if "weights" in told else None
+        return cls(counts, scale, told["units"], told["groups"], values, _cut(told), means, even, alone, weights)
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,33 @@ class Clip:
     cut: Taken = NOT_KNOWN
     moved: Taken = NOT_KNOWN
     kept: float = 1.0
+
+
+def weights_key(select: PrivateSelect) -> str:
+    """Return by what is found by what is multiplied what units have in groups."""
+    rows = read_rows(select.rows)
+    text = select.rows if rows is None else [rows.source, sorted(rows.conditions)]
+    names = [f"k{i}" for i in range(len(select.keys))] if rows is None else rows.key_texts
+    by = [
+        [name, None if levels is None else level_texts(levels)]
+        for name, levels in zip(names, select.levels, strict=True)
+    ]
+    return _digest(["weights", text, by])  # in the order of the keys, in which groups are told
+
+
+def with_known_weights(select: PrivateSelect, books: Books) -> PrivateSelect:
+    """Return a private aggregation where what units have in groups is multiplied as it was before for the same."""
+    if not select.can_weigh:
+        return select
+    told = recorded(books.records(key := weights_key(select)), key)
+    return select.weighed(GroupWeights.from_json(told[0])) if told else select
+
+
+def seeks_weights(select: PrivateSelect, books: Books, known: Collection[int]) -> bool:
+    """Return whether it is still to be found how large groups are, before any vector is clipped to a norm."""
+    if not select.can_weigh or recorded(books.records(key := weights_key(select)), key):
+        return False
+    return all(needs_bounds(select, i, known) for i in range(len(select.aggregates)))
 
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
@@ -298,7 +332,7 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
     found = {}
     for i in range(len(select.aggregates)):
         if select.clips(i) and needs_bounds(select, i):
-            norms = _most_accurate([keys[0] for keys in _all_keys(select, i)], books)
+            norms = _most_accurate([keys[0] for keys in _all_keys(select, i)], books, select.weights)
             if wider and (norms is None or _is_hidden(select, i, norms)):
                 norms = _wider_norms(select, i, books) or norms
             if norms is not None:
@@ -309,6 +343,7 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
 def profiled(select: PrivateSelect, books: Books) -> list[Any]:
     """Return the records that a private aggregation may take norms or values from: all must be of the rows of today."""
     seen = _Consulted(books)
+    select = with_known_weights(select, seen)
     known_ranges(select, seen)
     known_norms(select, seen, wider=True)
     for i in range(len(select.aggregates)):
@@ -331,8 +366,9 @@ class _Consulted:
         return records
 
 
-def _most_accurate(keys: Iterable[str], books: Books) -> Norms | None:
-    parts = [Norms.from_json(part) for key in keys for part in recorded(books.records(key), key)]
+def _most_accurate(keys: Iterable[str], books: Books, weights: GroupWeights | None) -> Norms | None:
+    every = (Norms.from_json(part) for key in keys for part in recorded(books.records(key), key))
+    parts = [part for part in every if part.weights == weights]
     return max(parts, key=lambda part: part.units, default=None)
 
 
@@ -354,7 +390,7 @@ def _wider_norms(select: PrivateSelect, index: int, books: Books) -> Norms | Non
     sizes = range(len(keys) + 1) if function.of != "units" else [len(keys)]
     ways = [(part, by) for some in sizes for by in itertools.combinations(keys, some) for part in _parts(conditions)]
     for part, by in sorted(ways, key=lambda way: -len(way[0]) - len(way[1])):
-        norms = _most_accurate([_key("norms", select, aggregate, part, by)], books)
+        norms = _most_accurate([_key("norms", select, aggregate, part, by)], books, select.weights)
         if norms is not None and not _is_hidden(select, index, norms):
             return norms
     return None
@@ -366,6 +402,7 @@ def _parts(conditions: Sequence[str]) -> list[tuple[str, ...]]:
 
 def all_norms_known(select: PrivateSelect, books: Books, *, wider: bool = False) -> bool:
     """Return whether everything is known that the error of a private aggregation depends on; see `known_norms`."""
+    select = with_known_weights(select, books)
     known = known_norms(select, books, wider=wider)
     certain = certain_clips(select)
     unknown = [i for i in range(len(select.aggregates)) if select.clips(i) and needs_bounds(select, i, certain)]
@@ -509,10 +546,13 @@ def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
 
 def _most_groups(select: PrivateSelect) -> Fraction | None:
     """Return the norm of a unit that is in every group, rounded up; None where not all groups are declared."""
-    levels = [key.levels for key in select.keys]
-    if None in levels:
+    if None in select.levels:
         return None
-    return Fraction(math.isqrt(10**8 * math.prod(len(known) for known in levels if known is not None)) + 1, 10**4)
+    groups = math.prod(len(known) for known in select.levels if known is not None)
+    square = groups
+    if (weights := select.weights) is not None:
+        square = sum(weight**2 for _, weight in weights.listed) + (groups - len(weights.listed)) * weights.others**2
+    return Fraction(math.isqrt(10**8 * square) + 1, 10**4)
 
 
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant, layered: bool) -> Clip:
@@ -550,7 +590,10 @@ def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
     """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
     aggregate, most = select.aggregates[index], select.contribution_of(index).most
     values = aggregate.values or norms.values or aggregate.within
-    return function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
+    usual = function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
+    if usual is None or norms.weights is None:
+        return usual
+    return (*usual[:-1], usual[-1] * norms.weights.others)  # all rows may be in one group
 
 
 def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
@@ -560,7 +603,8 @@ def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
         return math.inf
     if (values := aggregate.values or norms.values) is None or not is_centred(values):
         return float(usual[-1])
-    return select.contribution_of(index).most * longest_between(values, function_of(aggregate.kind).squares)
+    times = 1 if norms.weights is None else norms.weights.others
+    return times * select.contribution_of(index).most * longest_between(values, function_of(aggregate.kind).squares)
 
 
 def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
@@ -572,7 +616,8 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     if (values := aggregate.values or norms.values) is not None:
         away = float((values[1] - values[0]) / 2 / centred_by(values)[1])
         farthest *= away**2 / float(squares_by(values)[1]) if function.squares else away
-    of = norms.counts, scale, norms.means, norms.even_groups, function.squares, usual, farthest, function.weighted
+    weighted = function.weighted or norms.weights is not None
+    of = norms.counts, scale, norms.means, norms.even_groups, function.squares, usual, farthest, weighted
     return choices_for_means(*of)
 
 
@@ -650,7 +695,7 @@ def measured_profile(
             rest[at] = cost - spent - (cost := of_norms(cost))
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
-        found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
+        found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut, weights=select.weights)
     shares = with_rest(select, shares, rest)
     for i, histogram in searched.items():
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)

@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpnotebook.dialect.types import Kind
+from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.level_texts import level_texts
 
 if TYPE_CHECKING:
@@ -257,6 +258,9 @@ class PrivateSelect:
         that they have; empty where each of them draws for itself.
     shared
         Where the values of one column are kept, with what part of its unit each of them is; empty where they are not.
+    weights
+        By what is multiplied what units have in groups, before vectors are clipped to a norm; None where nothing is, or
+        that is still to be found.
     vectors
         The same as it reads what units have in groups, which is kept for those of its aggregates that are bounded
         apart, by a norm; None where that is not kept.
@@ -304,6 +308,7 @@ class PrivateSelect:
     sampled: str = field(default="", compare=False, repr=False)
     inputs_sampled: tuple[str, ...] = field(default=(), compare=False, repr=False)
     shared: str = field(default="", compare=False, repr=False)
+    weights: GroupWeights | None = field(default=None, compare=False, repr=False)
     vectors: PrivateSelect | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -349,6 +354,24 @@ class PrivateSelect:
     def clips(self, index: int) -> bool:
         """Return whether the vectors of an aggregate are clipped to a norm."""
         return self.contribution_of(index).kind == "l2"
+
+    @property
+    def can_weigh(self) -> bool:
+        """Whether vectors are clipped, of groups that numbers and texts tell apart: some may be multiplied then."""
+        told = all(key.levels is not None or key.kind in ("integer", "text", "boolean") for key in self.keys)
+        clipped = self.contribution.kind == "l2" and self.apart is None
+        return clipped and bool(self.keys) and told and not self.single and self.selection != "public"
+
+    @property
+    def levels(self) -> tuple[tuple[Any, ...] | None, ...]:
+        """What is declared of each of its keys; None where nothing is."""
+        return tuple(key.levels for key in self.keys)
+
+    def weighed(self, weights: GroupWeights | None) -> PrivateSelect:
+        """Return the same, where what units have in groups is multiplied first."""
+        unlike = weights if weights is not None and weights.unlike else None
+        vectors = None if self.vectors is None else replace(self.vectors, weights=unlike)
+        return replace(self, weights=unlike, vectors=vectors)
 
     @property
     def apart_for(self) -> str:

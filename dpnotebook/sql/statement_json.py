@@ -26,6 +26,7 @@ NOT_KEPT = {
     "inputs_sampled",
     "shared",
     "vectors",
+    "weights",
     "kept_rows",
     "coded",
 }

@@ -159,24 +159,27 @@ class Added(AggregateFunction):
             )
             std_errors = how.errors(layers[0], *noise)
             widths = how.half_widths(*layers, *noise, kappa(confidence, measuring.noise))
+        times = measuring.weights_of(value.size)
         if part.points:
-            value = np.where(std_errors > ROUGH, np.rint(value), value)
-        if not part.lost:
-            return Estimates(value, std_errors, value - widths, value + widths)
-        moves = np.stack(lost_of(part).moves(value, std_errors))
-        below, above = np.hypot(widths, kappa(confidence, measuring.noise) * moves)
-        return Estimates(value, std_errors, value - below, value + above)
+            value = np.where(std_errors > ROUGH * times, times * np.rint(value / times), value)
+        below = above = widths
+        if part.lost:
+            moves = np.stack(lost_of(part).moves(value, std_errors))
+            below, above = np.hypot(widths, kappa(confidence, measuring.noise) * moves)
+        return Estimates(*(each / times for each in (value, std_errors, value - below, value + above)))
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return the errors of the noise, and half the length of intervals that reach for what bounds take."""
         std_error, width = self._errors(measuring, part, confidence, known)
+        times = np.array([min(measuring.weighing, default=1.0)]) if known is None else known.weights(measuring)
         moves = np.array(part.moves)[:, None]
         if part.lost and known is not None:
-            moves = np.stack(lost_of(part).moves(self.sizes(known), std_error))
+            moves = np.stack(lost_of(part).moves(self.sizes(known) * times, std_error))
         ends = np.hypot(width, kappa(confidence, measuring.noise) * moves)
-        return Expectation(np.array([std_error]), float(ends.mean(axis=0).max()))
+        errors = std_error / np.unique(times) if (times == times[0]).all() else std_error / times
+        return Expectation(errors, float((ends.mean(axis=0) / times).max()))
 
     def sizes(self, known: KnownGroups) -> Floats:
         """Return about how large the answers of groups are that are known; NaN of sums where no means are."""
@@ -194,7 +197,7 @@ class Added(AggregateFunction):
             how = (
                 Combination(*part.layers)
                 if part.layers
-                else foretold(layers, noise[1], None if known is None else known.sizes)
+                else foretold(layers, noise[1], None if known is None else known.sizes * known.weights(measuring))
             )
             std_error = float(how.errors(None, *noise)[0])
             return std_error, how.wider * kappa(confidence, measuring.noise) * std_error
@@ -259,7 +262,7 @@ class Count(Added):
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
         """Return the counts."""
-        return KnownGroups.of(_numbers(measuring, part, noisy))
+        return KnownGroups.of(_numbers(measuring, part, noisy) / measuring.weights_of(len(noisy)))
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""

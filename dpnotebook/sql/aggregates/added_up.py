@@ -17,19 +17,45 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 DIGITS = 10**12  # of the scale of noise that was added up
 
 
-def added_up(measuring: Measuring, together: Sequence[int]) -> Measuring:
+def added_up(measuring: Measuring, groups: Sequence[Sequence[int]]) -> Measuring:
     """Return what was measured, as that of sums of groups.
 
     Parameters
     ----------
     measuring
         What was measured of each; sums of its noise have its law.
-    together
-        How many of them one group of the answer consists of, by group.
+    groups
+        The numbers of those that one group of the answer consists of, by group.
     """
-    if len(set(together)) > 1:
-        return replace(measuring, together=tuple(together))
-    return _of_sums(measuring, together[0])
+    if not measuring.weighing:
+        together = tuple(map(len, groups))
+        return replace(measuring, together=together) if len(set(together)) > 1 else _of_sums(measuring, together[0])
+    weights = [np.array(measuring.weighing)[list(numbers)] for numbers in groups]
+    common = tuple(int(np.lcm.reduce(part)) for part in weights)
+    together = tuple(int(((whole // part) ** 2).sum()) for whole, part in zip(common, weights, strict=True))
+    found = replace(measuring, weighing=common)
+    return replace(found, together=together) if len(set(together)) > 1 else _of_sums(found, together[0])
+
+
+def sums(measuring: Measuring, numbers: NDArray[np.int64], groups: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    """Return the noisy numbers of sums of groups, each of the least weight that its parts can have in common.
+
+    Parameters
+    ----------
+    measuring, groups
+        As for `added_up`.
+    numbers
+        The noisy numbers of each, shape (groups, measured).
+    """
+    starts = np.cumsum([0, *map(len, groups[:-1])])
+    every = np.concatenate(groups)
+    found = numbers[every]
+    if measuring.weighing:
+        weights = np.array(measuring.weighing)[every]
+        common = np.repeat(np.lcm.reduceat(weights, starts), list(map(len, groups)))
+        factors = np.where(measuring.weighed, (common // weights)[:, None], 1)
+        found = found * factors
+    return np.asarray(np.add.reduceat(found, starts, axis=0))
 
 
 def alike(measuring: Measuring, groups: int | None = None) -> list[tuple[NDArray[np.intp], Measuring]]:
@@ -44,8 +70,12 @@ def alike(measuring: Measuring, groups: int | None = None) -> list[tuple[NDArray
     """
     known = np.array(measuring.together)
     every = np.resize(known, known.size if groups is None else groups)
-    one = replace(measuring, together=())
-    return [(np.flatnonzero(every == times), _of_sums(one, int(times))) for times in np.unique(known)]
+    found = []
+    for times in np.unique(known):
+        of = np.flatnonzero(every == times)
+        weighing = tuple(measuring.weighing[i % known.size] for i in of) if measuring.weighing else ()
+        found.append((of, _of_sums(replace(measuring, together=(), weighing=weighing), int(times))))
+    return found
 
 
 def noisiest(measuring: Measuring) -> Measuring:

@@ -85,7 +85,7 @@ def measuring(
     for block in builder.blocks:
         checked_scale(block.scale)
     if select.selection != "threshold":
-        return builder.measuring(tuple(parts), bool(select.keys))
+        return replace(builder.measuring(tuple(parts), bool(select.keys)), weights=select.weights)
     if delta <= 0:
         raise SQLError(
             "the groups of this query are not declared, and showing only those of enough units needs a delta: "
@@ -100,7 +100,12 @@ def measuring(
         tau = threshold(accountant.noise, scale, bounded.most, delta)
     one = PARTS if bounded.kind == "l2" else 1
     return replace(
-        builder.measuring(tuple(parts), True), counted=counted, tau=tau, min_units=max(select.min_units, 1), one=one
+        builder.measuring(tuple(parts), True),
+        counted=counted,
+        tau=tau,
+        min_units=max(select.min_units, 1),
+        one=one,
+        weights=select.weights,
     )
 
 

@@ -95,6 +95,8 @@ class KnownGroups:
         The bounds of both values, on which these sums depend.
     binned, edges
         How many values are in each of bins with these edges, shape (bins, groups); None where that is not known.
+    weighing
+        By what is multiplied what units will have in these groups, shape (groups,); None where that is not known.
     """
 
     sizes: Floats
@@ -107,6 +109,7 @@ class KnownGroups:
     between: tuple[Fraction, ...] = ()
     binned: Floats | None = None
     edges: tuple[float, ...] = ()
+    weighing: Floats | None = None
 
     @classmethod
     def of(cls, sizes: Floats, means: Floats | None = None, variances: Floats | None = None) -> KnownGroups:
@@ -138,7 +141,16 @@ class KnownGroups:
         """Return what is known of some of the groups, by their numbers."""
         sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
         pairs, binned = (None if one is None else one[:, kept] for one in (self.pairs, self.binned))
-        return replace(self, sizes=sizes, means=means, variances=variances, units=units, pairs=pairs, binned=binned)
+        weighing = None if self.weighing is None else self.weighing[kept]
+        found = replace(self, sizes=sizes, means=means, variances=variances, units=units, weighing=weighing)
+        return replace(found, pairs=pairs, binned=binned)
+
+    def weights(self, measuring: Measuring) -> Floats:
+        """Return by what is multiplied what units have in these groups; the least where that is not told of each."""
+        told = np.array(measuring.weighing, dtype=float) if self.weighing is None else self.weighing
+        if told.size == self.sizes.size:
+            return told
+        return np.full(self.sizes.size, told.min() if told.size else 1.0)
 
     @property
     def _sums(self) -> tuple[Floats, ...]:

@@ -8,9 +8,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.sql.bounded_sums import Component, Partner
+from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.select import Contribution
 from dpnotebook.strategy import Strategy
 
@@ -144,6 +146,10 @@ class Measuring:
     together
         Of each group, how many groups of a release were added up for it, where these are not equally many; the scales
         are those of one then. Nothing elsewhere.
+    weights
+        By what is multiplied what units have in groups, before vectors are clipped to a norm; None where nothing is.
+    weighing
+        The same of each group that is shown, by which its numbers are to be divided; nothing where all are 1.
     """
 
     noise: Noise
@@ -157,6 +163,8 @@ class Measuring:
     one: int = 1
     grouped: bool = True
     together: tuple[int, ...] = ()
+    weights: GroupWeights | None = None
+    weighing: tuple[int, ...] = ()
 
     @property
     def law(self) -> Law:
@@ -177,6 +185,15 @@ class Measuring:
     def scales(self) -> tuple[Fraction, ...]:
         """The noise scale of each noisy number of a group."""
         return tuple(block.scale for block in self.blocks for _ in range(block.measured))
+
+    @property
+    def weighed(self) -> NDArray[np.bool_]:
+        """Which noisy numbers of a group have its weight: not the one that a threshold is compared with."""
+        return np.array([i != self.counted for i, block in enumerate(self.blocks) for _ in range(block.measured)])
+
+    def weights_of(self, groups: int) -> NDArray[np.float64]:
+        """Return by what numbers of groups are to be divided, of the same ones several times over, shape (groups,)."""
+        return np.resize(np.array(self.weighing or (1,), dtype=float), groups)
 
     @property
     def complete(self) -> bool:
@@ -245,7 +262,11 @@ class Measuring:
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
             "grouped": self.grouped,
-        } | ({"together": list(self.together)} if self.together else {})
+        } | (
+            ({"together": list(self.together)} if self.together else {})
+            | ({"weights": self.weights.to_json()} if self.weights is not None else {})
+            | ({"weighing": list(self.weighing)} if self.weighing else {})
+        )
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Measuring:
@@ -292,6 +313,8 @@ class Measuring:
             one,
             value["grouped"],
             tuple(value.get("together", ())),
+            GroupWeights.from_json(value["weights"]) if "weights" in value else None,
+            tuple(value.get("weighing", ())),
         )
 
 

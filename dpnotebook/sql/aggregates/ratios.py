@@ -380,7 +380,8 @@ class Ratio(AggregateFunction):
         """Return the errors in groups of so many values, at most half of what the answer lies between."""
         about = known or KnownGroups.of(np.array([USUAL_ROWS]))
         sizes, most, reach = about.sizes, self.most(part), kappa(confidence, measuring.noise)
-        errors = self.errors(measuring, part, replace(about, sizes=np.maximum(about.sizes * about.counting, 1.0)))
+        counted = np.maximum(about.sizes * about.counting, 1.0) * about.weights(measuring)
+        errors = self.errors(measuring, part, replace(about, sizes=counted))
         moved = self.moved(part, about, reach)
         values = self.values(measuring)
         if sizes.size == 1:
@@ -399,10 +400,11 @@ class Ratio(AggregateFunction):
         assert part.bounds is not None
         half = _half(part)
         n, c, *squares = moments(measuring, part, noisy, _worth(measuring, part)).sums
-        n = np.maximum(n, 1.0)
+        times = measuring.weights_of(len(noisy))
+        n = np.maximum(n, times)
         mean = (c / n).clip(*_ends(part))
         variance = (squares[0] / n - mean**2).clip(0, _largest_variance(part)) * half**2 if squares else None
-        return KnownGroups.of(n, _middle(part) + half * mean, variance)
+        return KnownGroups.of(n / times, _middle(part) + half * mean, variance)
 
     def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> float:
         """Return by how much bounds and norms are taken to move an answer, for intervals that reach so far.
@@ -595,7 +597,8 @@ class Variance(Ratio):
         std_error = np.minimum(np.where(known, spread / n, np.inf), most)
         if part.population:
             return value, std_error, lower, upper
-        sample = np.maximum(n, 2) / (np.maximum(n, 2) - 1)
+        rows = np.maximum(n / measuring.weights_of(n.size), 2)
+        sample = rows / (rows - 1)
         return sample * value, sample * std_error, sample * lower, sample * upper
 
     def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:

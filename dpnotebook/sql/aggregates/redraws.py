@@ -83,7 +83,7 @@ def redraw(
     values = [one.value.reshape(draws, groups, *one.value.shape[1:]) for one in found]
     for i, part in enumerate(measuring.parts):
         if part.layers:
-            values[i] = _of_layers(measuring, i, numbers, noise)
+            values[i] = _of_layers(measuring, i, numbers, noise) / measuring.weights_of(groups)
         told = salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()
         if any(part.moves):
             values[i] = _moved(part, values[i], told)
@@ -149,7 +149,8 @@ def _with_lost(measuring: Measuring, number: int, values: Floats, told: tuple[by
     in_common, own = (every[:, :1] + common) / math.sqrt(2.0), every[:, 1:]
     found = values.copy()
     for of, one in alike(measuring) if measuring.together else [(np.arange(groups), measuring)]:
-        found[:, of] += lost_of(one.parts[number]).redrawn(values[:, of], in_common, own[:, of])
+        times = measuring.weights_of(groups)[of]
+        found[:, of] += lost_of(one.parts[number]).redrawn(values[:, of] * times, in_common, own[:, of]) / times
     return found
 
 

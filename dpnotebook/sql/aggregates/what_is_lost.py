@@ -51,7 +51,8 @@ def with_lost(
     rows
         How many rows of a unit count, where that was found.
     """
-    parts, found = list(measuring.parts), estimate(measuring, numbers, ANY)
+    # Norms take from vectors what these are where groups are multiplied, and answers are divided in the end.
+    parts, found = list(measuring.parts), estimate(replace(measuring, weighing=()), numbers, ANY)
     for i, part in enumerate(parts):
         if not function_of(part.kind).adds or not part.found or part.lost:
             continue
@@ -96,7 +97,7 @@ def with_lost_planned(
             continue
         known = groups[i] if groups else None
         assert isinstance(function, Added)  # nothing else adds up
-        sizes = np.zeros(0) if known is None else function.sizes(known)
+        sizes = np.zeros(0) if known is None else function.sizes(known) * known.weights(measuring)
         if by_norm and sizes.size > 1 and np.isfinite(sizes).all():
             whole, _ = _whole(sizes, np.zeros(sizes.size), function.summed)
             off = _by_norm(taken, sizes, np.zeros(sizes.size), whole, function.summed)

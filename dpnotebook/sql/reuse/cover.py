@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpnotebook.sql.aggregates.added_up import added_up
+from dpnotebook.sql.aggregates.added_up import added_up, sums
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
@@ -65,12 +65,11 @@ class Cover:
             _part([released.parts[i] for i in numbers], one)
             for numbers, one in zip(self.aggregates, self.asked, strict=True)
         )
-        return added_up(replace(released, parts=parts), list(map(len, self.groups)))
+        return added_up(replace(released, parts=parts), self.groups)
 
-    def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
+    def numbers(self, released: Measuring, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""
-        starts = np.cumsum([0, *map(len, self.groups[:-1])])
-        return np.asarray(np.add.reduceat(released[np.concatenate(self.groups)], starts, axis=0))
+        return sums(released, numbers, self.groups)
 
 
 def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:

@@ -124,6 +124,10 @@ def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> It
                 column = _column(aggregate, others)
                 sizes = known.sizes / kept_of(told, i)  # all values, and not those that counted
                 known = replace(known, sizes=sizes, units=units).together(list(groups.values()))
+                if select.weights is not None:
+                    known = replace(
+                        known, weighing=np.array(select.weights.of(select.levels, list(groups)), dtype=float)
+                    )
                 kind = released.contribution_of(i).kind if function.sized else None
                 yield _Counted(record.number, column, known, kind)
 

@@ -127,7 +127,7 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
                 found.together,
                 found.measuring(measured),
                 found.keys,
-                found.numbers(numbers),
+                found.numbers(measured, numbers),
                 _beside(told, found, measured),
                 place,
                 SHARPER in record.plan,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from dpnotebook.sql.bounded_sums import value_column
+from dpnotebook.sql.group_weights import weight_sql
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.select import Key, PrivateSelect
 
@@ -87,6 +88,18 @@ class Parts:
         chosen = ", ".join(["r.u AS u", "g.k AS k", *(f"r.{column} AS {column}" for column in columns)])
         self.add("coded", f"SELECT {chosen} FROM {self.last} AS r JOIN {codes} AS g ON {same}")
         self.keys = ["k"]
+
+    def weigh(self) -> bool:
+        """Add by what is multiplied what a unit has in a group, `w`, where anything is; return whether it is."""
+        weights = self.select.weights
+        if weights is None:
+            return False
+        if coded := self.select.coded:
+            weight = weight_sql(weights, [f"g.{name}" for name in key_names(self.select)])
+            self.add("weighed", f"SELECT r.*, {weight} AS w FROM {self.last} AS r JOIN {coded} AS g ON r.k = g.k")
+        else:
+            self.add("weighed", f"SELECT *, {weight_sql(weights, self.keys)} AS w FROM {self.last}")
+        return True
 
     def read_sample(self, columns: Sequence[str]) -> bool:
         """Take the rows that were drawn before, where they have these columns of the rows that were taken.

@@ -100,7 +100,8 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     parts.group(rows.listed)
     names = [[f"v{j}_{i}" for i in range(len(vector))] for j, vector in enumerate(vectors)]
     listed = zip((name for some in names for name in some), (part for some in vectors for part in some), strict=True)
-    parts.choose("valued", [f"coalesce({part}, {steps.ZERO}) AS {name}" for name, part in listed])
+    weight = " * w" if parts.weigh() else ""
+    parts.choose("valued", [f"coalesce({part}, {steps.ZERO}){weight} AS {name}" for name, part in listed])
     centred = [function_of(aggregate.kind).centres for aggregate, _ in wanted]
     _norms(parts, names, centred)
     edges = tuple(norm_edges().tolist())

@@ -1,0 +1,149 @@
+"""By what is multiplied what units have in groups, before their vectors over groups are clipped to one norm.
+
+Clipped to one norm, all groups have the same noise, which is little beside a large group and hides a small one. Where
+units have a small part of their rows in a small group, these are multiplied first, and the noisy number is divided in
+the end: its noise is less by as much, and vectors are hardly longer. Would all units have the same part r of their
+norm in a group, the squared errors of all groups together were least with the root of 1 / r. Where units are in one
+group each that part is 1 in all of them, however large they are, and nothing is multiplied: vectors would only be
+longer.
+
+That part is told by two noisy numbers of a group: what units have there, and that times the part. Whatever they are,
+all vectors are clipped to one norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpnotebook.dialect.attributes import literal
+
+Code = tuple[int | str | bool | None, ...]
+Levels = Sequence[tuple[Any, ...] | None]  # of each key, as declared; None where none are
+
+WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # whole numbers, which keep whole numbers whole
+HIDDEN = 3.0  # standard deviations of noise, up to which what units have in a group tells nothing of that by itself
+MOST_LISTED = 200  # groups that a query lists: all others are multiplied by the same
+
+
+@dataclass(frozen=True)
+class GroupWeights:
+    """By what is multiplied what units have in groups.
+
+    Parameters
+    ----------
+    listed
+        Groups, by the numbers of their declared levels or by their values, each with its weight.
+    others
+        The weight of all other groups, which is no smaller.
+    """
+
+    listed: tuple[tuple[Code, int], ...] = ()
+    others: int = 1
+
+    @property
+    def unlike(self) -> bool:
+        """Whether any group is multiplied at all."""
+        return self.others > 1
+
+    @cached_property
+    def _found(self) -> Mapping[Code, int]:
+        return dict(self.listed)
+
+    def of(self, levels: Levels, groups: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:
+        """Return the weights of groups, as they are shown."""
+        return tuple(self._found.get(code, self.others) for code in codes_of(levels, groups))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"listed": [[list(code), weight] for code, weight in self.listed], "others": self.others}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> GroupWeights:
+        """Return what `to_json` wrote."""
+        return cls(tuple((tuple(code), weight) for code, weight in told["listed"]), told["others"])
+
+
+def weights_by_parts(
+    levels: Levels, groups: Sequence[tuple[Any, ...]], amounts: ArrayLike, parts: ArrayLike, noise: float
+) -> GroupWeights:
+    """Return by what is multiplied what units have in groups.
+
+    Parameters
+    ----------
+    levels, groups
+        What is declared of their keys, and the groups as they are shown.
+    amounts
+        What units have there, noisy, shape (groups,).
+    parts
+        The same, each times which part of the unit's norm that is, shape (groups,).
+    noise
+        Standard deviation of the noise on each.
+    """
+    if len(groups) < 2:
+        return GroupWeights()
+    each = _parts(np.asarray(amounts, dtype=float), np.asarray(parts, dtype=float), noise)
+    wanted, known = np.sqrt(each.max() / each), np.array(WEIGHTS)
+    weights = known[np.abs(np.log(wanted[:, None] / known)).argmin(axis=1)]
+    few = [weight for weight in WEIGHTS if int((weights < weight).sum()) <= MOST_LISTED]
+    others = min(int(weights.max()), few[-1])
+    codes = codes_of(levels, groups)
+    if any(isinstance(part, str) and not _is_plain(part) for code in codes for part in code):
+        return GroupWeights()
+    listed = zip(codes, map(int, weights), strict=True)
+    return GroupWeights(tuple((code, weight) for code, weight in listed if weight < others), others)
+
+
+def _parts(amounts: NDArray[np.float64], parts: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    """Return which part of their norm units have in groups, rather too much than too little.
+
+    Groups that noise hides are taken for one, and if it hides that too, to have as much as any other.
+    """
+    told = amounts > HIDDEN * noise
+    found = np.ones(amounts.size)
+    found[told] = (parts[told].clip(0.0) + noise) / amounts[told]
+    if not told.all():
+        rest, of_rest, of_sums = float(amounts[~told].sum()), float(parts[~told].sum()), noise * (~told).sum() ** 0.5
+        known = rest > HIDDEN * of_sums
+        found[~told] = (max(of_rest, 0.0) + of_sums) / rest if known else found.max()
+    return found.clip(0.0, 1.0)
+
+
+def codes_of(levels: Levels, groups: Sequence[tuple[Any, ...]]) -> list[Code]:
+    """Return groups by the numbers of their declared levels, -1 of others, and by values where none are declared."""
+    places = [None if known is None else {_told(level): i for i, level in enumerate(known)} for known in levels]
+    return [
+        tuple(
+            value if place is None else place.get(_told(value), -1) for value, place in zip(group, places, strict=True)
+        )
+        for group in groups
+    ]
+
+
+def weight_sql(weights: GroupWeights, names: Sequence[str]) -> str:
+    """Return SQL of the weight of a group, given the names of the columns of its keys."""
+    by_weight: dict[int, list[str]] = {}
+    for code, weight in weights.listed:
+        same = (f"{n} IS NULL" if v is None else f"{n} = {literal(v)}" for n, v in zip(names, code, strict=True))
+        by_weight.setdefault(weight, []).append(f"({' AND '.join(same)})")
+    cases = " ".join(f"WHEN {' OR '.join(same)} THEN {weight}" for weight, same in sorted(by_weight.items()))
+    return f"CASE {cases} ELSE {weights.others} END" if cases else str(weights.others)
+
+
+def of_equal_size(sizes: NDArray[np.float64]) -> float:
+    """Return how many groups of equal size would have as much noise on their means as these have, on average."""
+    return float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is the same in every database's SQL."""
+    return text.isprintable() and "\\" not in text
+
+
+def _told(value: Any) -> tuple[str, str]:
+    return type(value).__name__, repr(value)
