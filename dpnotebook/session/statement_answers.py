@@ -19,7 +19,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
-from dpnotebook.privacy.laws import Law, draw_integers
+from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.session.answer_frame import column_name, column_of
@@ -27,7 +27,7 @@ from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, Work
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
 from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
-from dpnotebook.sql.aggregates.budget_split import for_parts, has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import for_weights, has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -39,15 +39,14 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
-from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
-from dpnotebook.sql.group_weights import GroupWeights, of_equal_size, weights_by_parts
+from dpnotebook.sql.group_weights import GroupWeights, of_equal_size
 from dpnotebook.sql.plan import StatementPlan
-from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges, weights_key
+from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges, measured_weights, weights_key
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.reuse.known import PROMISED
 from dpnotebook.sql.reuse.outlines import SHARPER
@@ -55,9 +54,7 @@ from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import keyed_relation, relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import (
-    MOST_COUNTED,
     all_magnitudes,
-    parts_of_norms,
     placed_sql,
     sample_sql,
     totals,
@@ -343,10 +340,9 @@ def _measured(
         if any(select.clips(i) or has_range(select, i) for i in unbounded):
             there, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
             groups = max(len(there), 1)
-            if how.weighs and for_parts(select, share)[1]:
-                share, spent = for_parts(select, share)
-                scale = accountant.scale(spent, 2 * (MOST_COUNTED * PARTS) ** 2)
-                weights, of_weighed = _weights(select, there, scale, accountant.law, run, draw)
+            if how.weighs and len(there) > 1:
+                share, spent = for_weights(select, share)
+                weights, of_weighed = measured_weights(select, there, share, spent, accountant, run, draw)
                 profile[weights_key(select)] = weights.to_json()
                 select, even = select.weighed(weights), of_weighed if weights.unlike else even
         if any(map(select.clips, unbounded)):
@@ -474,23 +470,6 @@ def _groups(
     shown = released(_showing(counting, hide), exact, drawn)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     return keys, of_equal_size(np.maximum(drawn[shown, 0] / planned.one, 1.0)), _UnitsOfGroups(units, exact, drawn)
-
-
-def _weights(
-    select: PrivateSelect, groups: Sequence[tuple[Any, ...]], scale: Fraction, law: Law, run: Run, draw: Draw
-) -> tuple[GroupWeights, float]:
-    """Return by what is multiplied what units have in groups that will be shown, given the scale of noise for that.
-
-    Behind it stands how many groups of equal size would have as much noise on their means then, on average.
-    """
-    found = parts_of_norms(select, run)
-    rows = {key: row for row, key in enumerate(found.keys)}
-    numbers = np.array([found.numbers[rows[key]] for key in groups], dtype=np.int64).reshape(-1, 2)
-    amounts, parts = (numbers + draw(law.name, scale, numbers.size).reshape(-1, 2)).T
-    noise = math.sqrt(law.variance(scale))
-    weights = weights_by_parts(select.levels, groups, amounts, parts, noise)
-    sizes = np.maximum(amounts, noise) * np.array(weights.of(select.levels, groups), dtype=float)
-    return weights, of_equal_size(sizes)
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

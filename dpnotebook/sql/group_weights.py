@@ -1,14 +1,13 @@
-"""By what is multiplied what units have in groups, before their vectors over groups are clipped to one norm.
+"""By what is multiplied what units have in groups of unlike size, before their vectors over groups are clipped.
 
 Clipped to one norm, all groups have the same noise, which is little beside a large group and hides a small one. Where
-units have a small part of their rows in a small group, these are multiplied first, and the noisy number is divided in
-the end: its noise is less by as much, and vectors are hardly longer. Would all units have the same part r of their
-norm in a group, the squared errors of all groups together were least with the root of 1 / r. Where units are in one
-group each that part is 1 in all of them, however large they are, and nothing is multiplied: vectors would only be
-longer.
+units are in small groups with a small part of their rows, these are multiplied first, and the noisy number is divided
+in the end: its noise is less by as much, and vectors are hardly longer. Would all units be spread as all rows are, the
+squared errors of all groups together were least with the root of how much smaller a group is than the largest; a little
+less than the root is hardly worse. Where units are in one group each their vectors would be as much longer, and what is
+clipped would be that of small groups: norms tell, with and without weights, and with little gain nothing is multiplied.
 
-That part is told by two noisy numbers of a group: what units have there, and that times the part. Whatever they are,
-all vectors are clipped to one norm.
+Sizes and norms are noisy numbers that were paid for. Whatever they are, all vectors are clipped to one norm.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ from dpnotebook.dialect.attributes import literal
 Code = tuple[int | str | bool | None, ...]
 Levels = Sequence[tuple[Any, ...] | None]  # of each key, as declared; None where none are
 
+POWER = 0.4  # of how many times smaller a group is than the largest: what it is multiplied by, about
 WEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # whole numbers, which keep whole numbers whole
-HIDDEN = 3.0  # standard deviations of noise, up to which what units have in a group tells nothing of that by itself
+HIDDEN = 3.0  # standard deviations of noise, up to which groups are taken to be alike
 MOST_LISTED = 200  # groups that a query lists: all others are multiplied by the same
 
 
@@ -69,49 +69,30 @@ class GroupWeights:
         return cls(tuple((tuple(code), weight) for code, weight in told["listed"]), told["others"])
 
 
-def weights_by_parts(
-    levels: Levels, groups: Sequence[tuple[Any, ...]], amounts: ArrayLike, parts: ArrayLike, noise: float
-) -> GroupWeights:
-    """Return by what is multiplied what units have in groups.
+def weights_by_size(levels: Levels, groups: Sequence[tuple[Any, ...]], sizes: ArrayLike, noise: float) -> GroupWeights:
+    """Return by what groups of such sizes are multiplied.
 
     Parameters
     ----------
     levels, groups
         What is declared of their keys, and the groups as they are shown.
-    amounts
-        What units have there, noisy, shape (groups,).
-    parts
-        The same, each times which part of the unit's norm that is, shape (groups,).
+    sizes
+        How large they are, noisy, shape (groups,).
     noise
         Standard deviation of the noise on each.
     """
     if len(groups) < 2:
         return GroupWeights()
-    each = _parts(np.asarray(amounts, dtype=float), np.asarray(parts, dtype=float), noise)
-    wanted, known = np.sqrt(each.max() / each), np.array(WEIGHTS)
-    weights = known[np.abs(np.log(wanted[:, None] / known)).argmin(axis=1)]
-    few = [weight for weight in WEIGHTS if int((weights < weight).sum()) <= MOST_LISTED]
-    others = min(int(weights.max()), few[-1])
+    told = np.maximum(np.asarray(sizes, dtype=float), max(HIDDEN * noise, 1.0))
+    wanted, known = (told.max() / told) ** POWER, np.array(WEIGHTS)
+    each = known[np.abs(np.log(wanted[:, None] / known)).argmin(axis=1)]
+    few = [weight for weight in WEIGHTS if int((each < weight).sum()) <= MOST_LISTED]
+    others = min(int(each.max()), few[-1])
     codes = codes_of(levels, groups)
     if any(isinstance(part, str) and not _is_plain(part) for code in codes for part in code):
         return GroupWeights()
-    listed = zip(codes, map(int, weights), strict=True)
+    listed = zip(codes, map(int, each), strict=True)
     return GroupWeights(tuple((code, weight) for code, weight in listed if weight < others), others)
-
-
-def _parts(amounts: NDArray[np.float64], parts: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
-    """Return which part of their norm units have in groups, rather too much than too little.
-
-    Groups that noise hides are taken for one, and if it hides that too, to have as much as any other.
-    """
-    told = amounts > HIDDEN * noise
-    found = np.ones(amounts.size)
-    found[told] = (parts[told].clip(0.0) + noise) / amounts[told]
-    if not told.all():
-        rest, of_rest, of_sums = float(amounts[~told].sum()), float(parts[~told].sum()), noise * (~told).sum() ** 0.5
-        known = rest > HIDDEN * of_sums
-        found[~told] = (max(of_rest, 0.0) + of_sums) / rest if known else found.max()
-    return found.clip(0.0, 1.0)
 
 
 def codes_of(levels: Levels, groups: Sequence[tuple[Any, ...]]) -> list[Code]:

@@ -43,13 +43,23 @@ from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.moved import with_alone
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
+from dpnotebook.sql.aggregates.norms import (
+    described,
+    errors_of_norms,
+    nearly_best,
+    norm_counts,
+    norm_edges,
+    norm_to_clip_at,
+)
+from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
-from dpnotebook.sql.group_weights import GroupWeights
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.group_weights import GroupWeights, of_equal_size, weights_by_size
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
+from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, measured_values
@@ -61,6 +71,11 @@ HIDDEN = 4  # the same where noise hid it
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
+WORTH = 0.85  # times the error without weights, up to which groups are multiplied
+# What tells how large groups are: rows of units, whose vectors are clipped to so many.
+MOST_COUNTED = 8
+SIZES = Component("count", None, Fraction(0), Fraction(MOST_COUNTED), Fraction(1, PARTS), MOST_COUNTED * PARTS)
+ROWS = Aggregate("count", "")
 ALONE = 2.0  # values of a unit on average, from which on nothing is said of those that have one
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 # In records, what bounds take from an answer.
@@ -185,15 +200,20 @@ def weights_key(select: PrivateSelect) -> str:
 
 def with_known_weights(select: PrivateSelect, books: Books) -> PrivateSelect:
     """Return a private aggregation where what units have in groups is multiplied as it was before for the same."""
-    if not select.can_weigh:
+    if not _can_weigh(select):
         return select
     told = recorded(books.records(key := weights_key(select)), key)
     return select.weighed(GroupWeights.from_json(told[0])) if told else select
 
 
+def _can_weigh(select: PrivateSelect) -> bool:
+    """Return whether what units have in groups may be multiplied: rows and what they have, of which parts are told."""
+    return select.can_weigh and all(function_of(one.kind).of != "units" for one in select.aggregates)
+
+
 def seeks_weights(select: PrivateSelect, books: Books, known: Collection[int]) -> bool:
     """Return whether it is still to be found how large groups are, before any vector is clipped to a norm."""
-    if not select.can_weigh or recorded(books.records(key := weights_key(select)), key):
+    if not _can_weigh(select) or recorded(books.records(key := weights_key(select)), key):
         return False
     return all(needs_bounds(select, i, known) for i in range(len(select.aggregates)))
 
@@ -632,6 +652,58 @@ def _to_choose_by(
     away, whole = AWAY if function.centres else 1.0, function.of != "numbers" or (function.adds and aggregate.integer)
     known = _most_usual(select, index, norms)
     return norms.counts, float(norms.scale), noise / away, norms.groups, whole, known
+
+
+def measured_weights(
+    select: PrivateSelect,
+    groups: Sequence[tuple[Any, ...]],
+    shares: Shares,
+    spent: int,
+    accountant: Accountant,
+    run: Run,
+    draw: Draw,
+) -> tuple[GroupWeights, float]:
+    """Measure by what is multiplied what units have in groups, before their vectors are clipped.
+
+    How large groups are takes half of what that may cost, and a histogram of the numbers of rows of units by their norm
+    a quarter, with the weights that suit these sizes and without: they are used where the errors of all groups together
+    are clearly less by them.
+
+    Parameters
+    ----------
+    select, groups
+        The private aggregation, and the groups that will be shown.
+    shares, spent
+        What everything else costs, and what this may cost.
+    accountant, run, draw
+        As for `measured_profile`.
+
+    Returns
+    -------
+    The weights, and how many groups of equal size would have as much noise on their means with them, on average.
+    """
+    law, quarter = accountant.law, spent // 4
+    if not quarter:
+        return GroupWeights(), 1.0
+    found = totals(select, (SIZES,), run, "")
+    rows = {key: row for row, key in enumerate(found.keys)}
+    exact = np.array([found.numbers[rows[key], 0] if key in rows else 0 for key in groups], dtype=np.int64)
+    scale = accountant.scale(2 * quarter, SIZES.largest**2)
+    noise = math.sqrt(law.variance(scale))
+    sizes = exact + draw(law.name, scale, exact.size)
+    weights = weights_by_size(select.levels, groups, sizes, noise)
+    if not weights.unlike:
+        return weights, 1.0
+    times = np.array(weights.of(select.levels, groups), dtype=float)
+    of_one = _noise_of_one(max(cost_of(select, shares, i) for i in range(len(select.aggregates))), accountant)
+    scale, errors = histogram_scale(accountant, quarter), []
+    for one in (select, select.weighed(weights)):
+        (told,) = histograms.norms(one, [(ROWS, None)], run)
+        counts = told.counts + draw(law.name, scale, told.counts.size)
+        norms = norm_counts(counts, float(scale), whole=True, groups=len(groups))
+        errors.append(math.nan if norms is None else float(errors_of_norms(norms, of_one, len(groups)).min()))
+    gain = errors[1] + math.log((times**-2.0).mean()) / 2 - errors[0]
+    return (weights if gain < math.log(WORTH) else GroupWeights()), of_equal_size(np.maximum(sizes, noise) * times)
 
 
 def measured_profile(

@@ -30,8 +30,8 @@ OF_MEANS = (4, 1, 1)
 FIRST_OF_VALUES = Fraction(1, 5)  # of what finds bounds of means, what the first histogram of values costs
 SHARED_LEAST = 100  # units: what finds bounds is half of that at most, and no histogram is for nothing
 
-# One part of so many of a price tells which part of their norm units have in groups, before norms are found.
-OF_PARTS = 40
+# One part of so many of a price tells which groups are to be multiplied, before norms are found.
+OF_WEIGHTS = 40
 
 # Where rows count one by one, the first histogram is of magnitudes, without which nothing is found. A small part of
 # what is given for finding bounds tells those of thousands of units. Only where noise hides them it is measured once
@@ -82,8 +82,8 @@ class Shares:
         What of the share of each aggregate is in `auto`.
     rows
         Of finding how many rows of a unit count; 0 where that is not to be found.
-    parts
-        Of finding which part of their norm units have in groups; 0 where that is not to be found.
+    weights
+        Of finding which groups are to be multiplied before vectors are clipped; 0 where that is not to be found.
     """
 
     main: tuple[int, ...]
@@ -93,12 +93,12 @@ class Shares:
     known: frozenset[int] = frozenset()
     finding: tuple[int, ...] = ()
     rows: int = 0
-    parts: int = 0
+    weights: int = 0
 
     @property
     def total(self) -> int:
         """What all of it costs."""
-        return sum(self.main) + sum(self.auto) + self.selection + self.rows + self.parts
+        return sum(self.main) + sum(self.auto) + self.selection + self.rows + self.weights
 
 
 def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Collection[int] = ()) -> Shares:
@@ -166,14 +166,14 @@ def of_rows(select: PrivateSelect, units: int) -> int:
     return max(math.floor(units * min(OF_ROWS * Fraction(max(more, 1.0)).limit_denominator(100), MOST_OF_ROWS)), 1)
 
 
-def for_parts(select: PrivateSelect, shares: Shares) -> tuple[Shares, int]:
-    """Return shares where a small part of each tells which part of their norm units have in groups, and what it costs."""
+def for_weights(select: PrivateSelect, shares: Shares) -> tuple[Shares, int]:
+    """Return shares where a small part of each tells which groups are to be multiplied, and what that costs."""
     main = list(shares.main)
     for i, given in enumerate(shares.finding):
         if select.clips(i) and i not in shares.known:
-            main[i] -= (shares.main[i] + given) // OF_PARTS
+            main[i] -= (shares.main[i] + given) // OF_WEIGHTS
     spent = sum(shares.main) - sum(main)
-    return replace(shares, main=tuple(main), parts=spent), spent
+    return replace(shares, main=tuple(main), weights=spent), spent
 
 
 def with_rest(select: PrivateSelect, shares: Shares, rest: Mapping[int, int]) -> Shares:

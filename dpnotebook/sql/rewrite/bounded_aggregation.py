@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.dialect.attributes import number, whole_sum
+from dpnotebook.dialect.attributes import whole_sum
 from dpnotebook.errors import EngineError
 from dpnotebook.sql.aggregates.catalogue import statistic_of
-from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, listed_sql
@@ -51,8 +50,6 @@ __all__ = [
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
-MOST_COUNTED = 8  # rows, to whose norm what units have is clipped, where only its parts by group are told
-MOST_SQUARED = 10**6  # rows of a unit in a group, beyond which nothing is squared
 MOST = 1 << 53  # whole numbers up to here are floating-point numbers too
 
 
@@ -119,46 +116,6 @@ def totals(
             groups, counts = matched(run(matching_sql(select, component, key)))
             found.add(groups, [(place, counts)], among)
     return found.totals()
-
-
-def parts_of_norms(select: PrivateSelect, run: Run) -> Totals:
-    """Return how many rows units have in every group, at most `MOST_COUNTED` by norm, and that times a part of it.
-
-    In a unit's norm over all groups, that is the part that it has in the group. Both are in steps of 1 / `PARTS`.
-
-    Parameters
-    ----------
-    select, run
-        As for `totals`.
-    """
-    found = Found(select, 2)
-    columns = run(parts_of_norms_sql(select))
-    found.add(columns, [(0, columns["v0"]), (1, columns["v1"])])
-    return found.totals()
-
-
-def parts_of_norms_sql(select: PrivateSelect) -> str:
-    """Return the query of `parts_of_norms`: columns `k0`, ..., `v0`, `v1`."""
-    parts, rows = Parts(select, ""), Columns(select.single)
-    take(parts, ())
-    count = rows.rows(None)
-    parts.group(rows.listed)
-    parts.choose("counted", [f"CAST(least({count}, {MOST_SQUARED}) AS DOUBLE) AS n"])
-    every = parts.hold()
-    square = "CAST(n * n AS DECIMAL(18, 0))"
-    parts.add("lengths", f"SELECT u AS length_u, sqrt(CAST(sum({square}) AS DOUBLE)) AS length FROM {every} GROUP BY u")
-    most = number(float(MOST_COUNTED))
-    safe = number(MOST_COUNTED * (1.0 - 2.0**-40))
-    factor = f"CASE WHEN length <= {most} THEN {number(1.0)} ELSE {safe} / length END"
-    counted, part = f"n * ({factor})", "n / length"
-    names = {"v0": counted, "v1": f"{counted} * ({part})"}
-    whole = [
-        f"{steps.within(f'floor({value} * {number(float(PARTS))})', 0, MOST_COUNTED * PARTS)} AS {name}"
-        for name, value in names.items()
-    ]
-    chosen = ", ".join([*parts.keys, *whole])
-    parts.add("bounded", f"SELECT {chosen} FROM {every} JOIN {parts.last} ON u = length_u")
-    return parts.finished([f"{whole_sum(name)} AS {name}" for name in names])
 
 
 def totals_beside(
