@@ -342,7 +342,7 @@ def _measured(
             groups = max(len(there), 1)
             if how.weighs and len(there) > 1:
                 share, spent = for_weights(select, share)
-                weights, of_weighed = measured_weights(select, there, share, spent, accountant, run, draw)
+                weights, of_weighed = measured_weights(select, there, spent, accountant, run, draw)
                 profile[weights_key(select)] = weights.to_json()
                 select, even = select.weighed(weights), of_weighed if weights.unlike else even
         if any(map(select.clips, unbounded)):

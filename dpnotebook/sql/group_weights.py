@@ -5,9 +5,9 @@ units are in small groups with a small part of their rows, these are multiplied 
 in the end: its noise is less by as much, and vectors are hardly longer. Would all units be spread as all rows are, the
 squared errors of all groups together were least with the root of how much smaller a group is than the largest; a little
 less than the root is hardly worse. Where units are in one group each their vectors would be as much longer, and what is
-clipped would be that of small groups: norms tell, with and without weights, and with little gain nothing is multiplied.
+clipped would be that of small groups: how much longer they are is told, and with little gain nothing is multiplied.
 
-Sizes and norms are noisy numbers that were paid for. Whatever they are, all vectors are clipped to one norm.
+All of that are noisy numbers that were paid for. Whatever they are, all vectors are clipped to one norm.
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ from dpnotebook.sql.aggregates.moved import with_alone
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import (
     described,
-    errors_of_norms,
     nearly_best,
-    norm_counts,
     norm_edges,
     norm_to_clip_at,
 )
@@ -60,6 +58,7 @@ from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
+from dpnotebook.sql.rewrite.lengthened import STEPS, lengthened
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, measured_values
@@ -71,11 +70,10 @@ HIDDEN = 4  # the same where noise hid it
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
-WORTH = 0.85  # times the error without weights, up to which groups are multiplied
+WORTH = 0.78  # times the error without weights, up to which groups are multiplied
 # What tells how large groups are: rows of units, whose vectors are clipped to so many.
 MOST_COUNTED = 8
 SIZES = Component("count", None, Fraction(0), Fraction(MOST_COUNTED), Fraction(1, PARTS), MOST_COUNTED * PARTS)
-ROWS = Aggregate("count", "")
 ALONE = 2.0  # values of a unit on average, from which on nothing is said of those that have one
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 # In records, what bounds take from an answer.
@@ -657,7 +655,6 @@ def _to_choose_by(
 def measured_weights(
     select: PrivateSelect,
     groups: Sequence[tuple[Any, ...]],
-    shares: Shares,
     spent: int,
     accountant: Accountant,
     run: Run,
@@ -665,16 +662,15 @@ def measured_weights(
 ) -> tuple[GroupWeights, float]:
     """Measure by what is multiplied what units have in groups, before their vectors are clipped.
 
-    How large groups are takes half of what that may cost, and a histogram of the numbers of rows of units by their norm
-    a quarter, with the weights that suit these sizes and without: they are used where the errors of all groups together
-    are clearly less by them.
+    How large groups are takes half of what that may cost, and the other half by how much vectors grow by the weights
+    that suit these sizes: they are used where the errors of all groups together are clearly less by them.
 
     Parameters
     ----------
     select, groups
         The private aggregation, and the groups that will be shown.
-    shares, spent
-        What everything else costs, and what this may cost.
+    spent
+        What this may cost.
     accountant, run, draw
         As for `measured_profile`.
 
@@ -695,15 +691,13 @@ def measured_weights(
     if not weights.unlike:
         return weights, 1.0
     times = np.array(weights.of(select.levels, groups), dtype=float)
-    of_one = _noise_of_one(max(cost_of(select, shares, i) for i in range(len(select.aggregates))), accountant)
-    scale, errors = histogram_scale(accountant, quarter), []
-    for one in (select, select.weighed(weights)):
-        (told,) = histograms.norms(one, [(ROWS, None)], run)
-        counts = told.counts + draw(law.name, scale, told.counts.size)
-        norms = norm_counts(counts, float(scale), whole=True, groups=len(groups))
-        errors.append(math.nan if norms is None else float(errors_of_norms(norms, of_one, len(groups)).min()))
-    gain = errors[1] + math.log((times**-2.0).mean()) / 2 - errors[0]
-    return (weights if gain < math.log(WORTH) else GroupWeights()), of_equal_size(np.maximum(sizes, noise) * times)
+    scale = accountant.scale(2 * quarter, 2 * STEPS**2)
+    counted, grown = lengthened(select.weighed(weights), run) + draw(law.name, scale, 2)
+    grown = max(grown, 0) * (weights.others**2 - 1) / max(counted, math.sqrt(law.variance(scale)))
+    times_as_wrong = math.sqrt((1.0 + grown) * (times**-2.0).mean())
+    if times_as_wrong > WORTH:
+        return GroupWeights(), 1.0
+    return weights, of_equal_size(np.maximum(sizes, noise) * times)
 
 
 def measured_profile(

@@ -1,4 +1,4 @@
-"""Groups in which units have little are multiplied before vectors are clipped: against exact totals, in whole sessions."""
+"""Groups in which units have little are multiplied before vectors are clipped: exact totals, and whole sessions."""
 
 import json
 import math
@@ -22,10 +22,11 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.layers import Combination, numbers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
 from dpnotebook.sql.aggregates.norms import norm_edges
-from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.group_weights import GroupWeights, weights_by_parts
-from dpnotebook.sql.rewrite.bounded_aggregation import MOST_COUNTED, parts_of_norms, totals
+from dpnotebook.sql.group_weights import GroupWeights, weights_by_size
+from dpnotebook.sql.profile import SIZES
+from dpnotebook.sql.rewrite.bounded_aggregation import totals
+from dpnotebook.sql.rewrite.lengthened import LONG, STEPS, lengthened
 from dpnotebook.sql.select import Contribution
 
 LEVELS = (("large", "small", "tiny"),)
@@ -42,32 +43,24 @@ def weighed(weights, keys=1):
     return select(keys=keys, kind="l2").weighed(weights)
 
 
-def test_units_in_one_group_each_leave_groups_as_they_are():
-    amounts = np.array([8e4, 5e3, 300.0])
-    assert not weights_by_parts(LEVELS, GROUPS, amounts, amounts, 1.0).unlike
-
-
-def test_units_spread_alike_give_the_root_of_their_parts():
-    part = np.array([0.81, 0.09, 0.0324])
-    weights = weights_by_parts(LEVELS, GROUPS, 1e6 * part, 1e6 * part**2, 1.0)
-    assert weights.of(LEVELS, GROUPS) == (1, 3, 6)  # 5 is none of the weights
-    squares = [sum((np.array(w) * part) ** 2) * sum(1 / np.array(w) ** 2) for w in ((1, 3, 6), (1, 1, 1))]
-    assert squares[0] < 0.45 * squares[1]  # of all groups together, as norms and noise have it
+def test_weights_are_near_the_root_of_how_much_smaller_groups_are():
+    sizes = np.array([0.81, 0.09, 0.0324])
+    weights = weights_by_size(LEVELS, GROUPS, 1e6 * sizes, 1.0)
+    assert weights.of(LEVELS, GROUPS) == (1, 2, 4)
+    squares = [sum((np.array(w) * sizes) ** 2) * sum(1 / np.array(w) ** 2) for w in ((1, 2, 4), (1, 1, 1))]
+    assert squares[0] < 0.5 * squares[1]  # of all groups together, as norms and noise have it
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_noise_hides_multiplies_nothing_much(seed):
-    random, amounts = np.random.default_rng(seed), np.array([1e5] + [50.0] * 40)
+def test_sizes_that_noise_hides_are_alike(seed):
+    noisy = np.array([1e5] + [50.0] * 40) + np.random.default_rng(seed).normal(0, 4e4, 41)
     levels = ((*range(41),),)
-    noisy, parts = amounts + random.normal(0, 400, 41), amounts * 0.01 + random.normal(0, 400, 41)
-    weights = weights_by_parts(levels, [(i,) for i in range(41)], noisy, parts, 400.0)
-    assert weights.others <= 4
+    assert weights_by_size(levels, [(i,) for i in range(41)], noisy, 4e4).others <= 2
 
 
 def test_groups_that_a_query_does_not_list_have_the_largest_weight():
     levels, groups = ((*range(1000),),), [(i,) for i in range(1000)]
-    part = 1.0 / np.arange(1, 1001)
-    weights = weights_by_parts(levels, groups, 1e9 * part, 1e9 * part**2, 1e-9)
+    weights = weights_by_size(levels, groups, 1e9 / np.arange(1, 1001), 1e-9)
     assert len(weights.listed) <= 200
     assert set(weights.of(levels, groups[len(weights.listed) :])) == {weights.others}
     assert list(weights.of(levels, groups)) == sorted(weights.of(levels, groups))
@@ -80,17 +73,11 @@ rows = st.lists(
 
 
 @given(rows)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_one_unit_changes_what_tells_of_parts_by_no_more_than_its_noise_is_for(rows):
-    both = [
-        parts_of_norms(select(kind="l2"), connect(frame(some))) for some in (rows, [r for r in rows if r[0] != "out"])
-    ]
-    assert (changes(*both) ** 2).sum() <= 2 * (MOST_COUNTED * PARTS) ** 2
-
-
-def test_some_unit_changes_as_much_as_that_noise_is_for():
-    found = parts_of_norms(select(kind="l2"), connect(frame([("out", "large", 1.0)] * MOST_COUNTED)))
-    assert (found.numbers.astype(object) ** 2).sum() == 2 * (MOST_COUNTED * PARTS) ** 2
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_one_unit_changes_what_tells_how_large_groups_are_by_no_more_than_its_noise_is_for(rows):
+    without = [row for row in rows if row[0] != "out"]
+    both = [totals(select(kind="l2"), [SIZES], connect(frame(some)), SECRET) for some in (rows, without)]
+    assert (changes(*both) ** 2).sum() <= SIZES.largest**2
 
 
 weights_of = st.builds(
@@ -100,8 +87,26 @@ weights_of = st.builds(
 )
 
 
+@given(rows, weights_of)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_one_unit_changes_how_much_vectors_grow_by_no_more_than_its_noise_is_for(rows, weights):
+    without = [row for row in rows if row[0] != "out"]
+    changed = np.subtract(*(lengthened(weighed(weights), connect(frame(some))) for some in (rows, without)))
+    assert changed.min() >= 0
+    assert changed.max() <= STEPS
+
+
+def test_how_much_vectors_grow_is_as_it_is_defined():
+    weights = GroupWeights(((("large",), 1), (("small",), 2)), 4)
+    rows = (
+        [("a", "large", 1.0)] * LONG + [("b", "small", 1.0)] * 3 + [("b", "large", 1.0)] + [("out", "tiny", 1.0)] * LONG
+    )
+    parts = [(1.0, 0.0), (10 / LONG**2, 10 / LONG**2 * (37 / 10 - 1) / 15), (1.0, 1.0)]
+    assert lengthened(weighed(weights), connect(frame(rows))) == pytest.approx(STEPS * np.sum(parts, axis=0), abs=3)
+
+
 @given(rows, weights_of, st.fractions(1, 50, max_denominator=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_one_unit_changes_weighed_totals_by_no_more_than_the_norm(rows, weights, norm):
     step = Fraction(1, 16)
     components = [
@@ -117,7 +122,7 @@ def test_one_unit_changes_weighed_totals_by_no_more_than_the_norm(rows, weights,
 
 
 @given(rows, weights_of)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_weighed_totals_are_those_of_each_group_times_its_weight(rows, weights):
     large = Fraction(10**6)
     component = Component("count", None, Fraction(0), large, Fraction(1), int(large))
@@ -147,14 +152,14 @@ def spread(seed, units=3000, parts=(0.85, 0.1, 0.05), most=60):
 
 def session(table, declared=True, epsilon=20.0, ledger=":memory:"):
     found = dpn.Session(dpn.Budget(epsilon, 1e-6), ledger, confirm="never")
-    domain = {"g": list(LEVELS[0]), "h": ["x", "y"]} if declared else {}
+    domain = {"h": ["x", "y"]} | ({"g": list(LEVELS[0])} if declared else {})
     found.protect(table, "t", unit="unit", domain=domain)
     return found
 
 
 def test_small_groups_have_less_noise_in_the_first_statement_that_anybody_asks():
-    with closing(session(spread(1))) as asked:
-        for what in ("COUNT(*)", "SUM(v)", "COUNT(DISTINCT unit)"):
+    with closing(session(spread(1, units=20_000))) as asked:
+        for what in ("COUNT(*)", "SUM(v)", "COUNT(v)"):
             found = asked.sql(f"SELECT g, {what} AS a FROM t GROUP BY g", epsilon=1.0).run().to_frame().set_index("g")
             assert found.a_std_error["tiny"] < 0.6 * found.a_std_error["large"], what
 
@@ -164,11 +169,9 @@ def test_answers_are_as_wrong_as_they_say_in_groups_of_every_size(declared):
     away, held = [], []
     for seed in range(6):
         table = spread(10 + seed, most=12)
-        true = table.groupby("g").agg(
-            n=("v", "size"), s=("v", "sum"), a=("v", "mean"), d=("v", "std"), u=("unit", "nunique")
-        )
+        true = table.groupby("g").v.agg(n="size", s="sum", a="mean", d="std")
         with closing(session(table, declared)) as asked:
-            columns = {"n": "COUNT(*)", "s": "SUM(v)", "a": "AVG(v)", "d": "STDDEV(v)", "u": "COUNT(DISTINCT unit)"}
+            columns = {"n": "COUNT(*)", "s": "SUM(v)", "a": "AVG(v)", "d": "STDDEV(v)"}
             for name, what in columns.items():
                 text = f"SELECT g, {what} AS a FROM t GROUP BY g"
                 found = asked.sql(text, epsilon=2.0).run().to_frame().set_index("g")
@@ -184,8 +187,8 @@ GROUPS_OF_NOISE = 300
 
 def one_large_group(seed):
     """Return a table of one large group and many small ones, in which every unit with rows in these has few."""
-    random = np.random.default_rng(seed)
-    large, small = np.repeat(np.arange(2000), 20), random.integers(0, 2000, 9000)
+    random, units = np.random.default_rng(seed), 20_000
+    large, small = np.repeat(np.arange(units), 20), random.integers(0, units, 90_000)
     groups = np.concatenate([np.zeros(large.size, int), random.integers(1, GROUPS_OF_NOISE, small.size)])
     return pd.DataFrame({"unit": np.concatenate([large, small]), "g": groups})
 
@@ -207,20 +210,13 @@ def test_all_that_is_drawn_costs_what_was_charged_and_noise_is_what_the_release_
             number = asked.sql("SELECT g, COUNT(*) AS n FROM t GROUP BY g", epsilon=2.0, contribution="l2").run().number
             record, accountant = asked.ledger.get(number), asked.ledger.accountant
             measured = Measuring.from_json(record.details["selects"][0]["measuring"])
-            assert set(measured.weighing) >= {1, max(measured.weighing)} > {1}
-            assert len(measured.parts) == 1
-            norms = {
-                2 * GROUPS_OF_NOISE: 2 * (MOST_COUNTED * PARTS) ** 2,
-                norm_edges().size - 1: 1,
-                GROUPS_OF_NOISE: measured.components[0].largest ** 2,
-            }
-            assert sorted(size for _, size in drawn) == sorted([*norms] + [GROUPS_OF_NOISE] * (len(drawn) - 3))
-            layers = iter(component.largest**2 for component in measured.components)
-            spent = [
-                accountant.rate(scale) * (next(layers) if size == GROUPS_OF_NOISE else norms[size])
-                for scale, size in drawn
-            ]
-            assert 0.999 * record.plan["units"] <= sum(spent) <= record.plan["units"]
+            assert measured.weighing[0] == 1 < min(measured.weighing[1:])
+            # In the order in which it is drawn: sizes of groups, how much vectors grow, norms, and what is asked.
+            norms = [SIZES.largest**2, 2 * STEPS**2, 1, *(component.largest**2 for component in measured.components)]
+            bins = norm_edges().size - 1
+            assert [size for _, size in drawn] == [GROUPS_OF_NOISE, 2, bins, *[GROUPS_OF_NOISE] * (len(norms) - 3)]
+            spent = [accountant.rate(scale) * norm for (scale, _), norm in zip(drawn, norms, strict=True)]
+            assert 0.9995 * record.plan["units"] <= sum(spent) <= record.plan["units"]
             read = replace(select(kind="l2"), rows="SELECT unit AS u, g AS k0 FROM t", inputs=0)
             with duckdb.connect() as engine:
                 engine.register("t", table)
@@ -234,8 +230,20 @@ def test_all_that_is_drawn_costs_what_was_charged_and_noise_is_what_the_release_
     assert 3.5 / math.sqrt(2 * len(z)) < 0.08
 
 
+def test_groups_that_units_have_to_themselves_are_not_multiplied():
+    random, units = np.random.default_rng(6), 5000
+    own = random.choice(LEVELS[0], units, p=(0.85, 0.1, 0.05))
+    unit = np.repeat(np.arange(units), np.minimum(random.negative_binomial(0.7, 0.08, units) + 1, 60))
+    table = pd.DataFrame({"unit": unit, "g": own[unit], "h": "x", "v": 1.0})
+    with closing(session(table)) as asked:
+        found = asked.sql("SELECT g, COUNT(*) AS a FROM t GROUP BY g", epsilon=1.0).run()
+        (told,) = asked.ledger.get(found.number).details["selects"]
+        assert "weighing" not in told["measuring"]
+        assert GroupWeights().to_json() in told["profile"].values()  # it was found that there is nothing to gain
+
+
 def test_an_answer_is_its_number_over_its_weight():
-    with closing(session(spread(2))) as asked:
+    with closing(session(spread(2, units=20_000))) as asked:
         release = asked.sql("SELECT g, SUM(v) AS s FROM t GROUP BY g", epsilon=1.0).run()
         told = asked.ledger.get(release.number)
         measured, found = Measuring.from_json(told.details["selects"][0]["measuring"]), release.to_frame()
@@ -259,38 +267,39 @@ def test_groups_of_unlike_weights_are_added_up_with_the_noise_of_each():
     found = estimate(added_up(measured, groups), sums(measured, numbers, groups), 0.95)[0]
     each = estimate(measured, numbers, 0.95)[0]
     assert found.value == pytest.approx([sum(each.value[list(of)]) for of in groups])
-    assert found.std_error == pytest.approx([math.sqrt(sum(each.std_error[list(of)] ** 2)) for of in groups])
+    assert found.std_error == pytest.approx(
+        [math.sqrt(sum(each.std_error[list(of)] ** 2)) for of in groups],
+        rel=1e-4,  # rounding, whose variance is a twelfth
+    )
 
 
-def test_what_is_asked_again_is_free_or_refined_or_added_up(tmp_path):
-    by_both, by_one = "SELECT g, h, {} AS a FROM t GROUP BY g, h", "SELECT g, {} AS a FROM t GROUP BY g"
+def test_what_is_asked_again_is_free_or_refined(tmp_path):
+    by_both = "SELECT g, h, {} AS a FROM t GROUP BY g, h"
     path = tmp_path / "ledger.db"
-    table = spread(4)
+    table = spread(4, units=20_000)
     with closing(session(table, ledger=path)) as asked:
         first = asked.sql(by_both.format("COUNT(*)"), epsilon=1.0).run().to_frame()
     with closing(session(table, ledger=path)) as asked:
         again = asked.sql(by_both.format("COUNT(*)"), epsilon=1.0).run()
         assert again.paid == 0
         assert again.to_frame().equals(first)
-        rolled = asked.sql(by_one.format("COUNT(*)"), epsilon=0.3).run()
-        assert rolled.paid == 0
-        assert rolled.to_frame().set_index("g").a.to_dict() == pytest.approx(
-            first.groupby("g").a.sum().to_dict(), abs=2
-        )
+        some = by_both.format("COUNT(*)").replace(" GROUP", " WHERE g IN ('tiny', 'large') GROUP")
+        part = asked.sql(some, epsilon=1.0).run()
+        assert part.paid == 0
+        assert part.to_frame().equals(first[first.g != "small"].reset_index(drop=True))
         spent = asked.epsilon_spent
         sharper = asked.sql(by_both.format("COUNT(*)"), epsilon=2.0)
-        plan = sharper.plan()
-        assert plan.cost.units < plan.units
+        assert sharper.plan.cost.units < sharper.plan.units
         assert sharper.run().to_frame().a_std_error.max() < 0.62 * first.a_std_error.max()
         assert asked.epsilon_spent > spent
 
 
 def test_a_later_statement_is_told_how_wrong_its_small_groups_will_be():
-    with closing(session(spread(5))) as asked:
+    with closing(session(spread(5, units=20_000))) as asked:
         asked.sql("SELECT g, AVG(v) AS a FROM t GROUP BY g", epsilon=1.0).run()
         later = asked.sql("SELECT g, AVG(v) AS a FROM t GROUP BY g", epsilon=0.7, fresh=True)
-        assert "weights" in str(later.plan().weights) or later.plan().weights[0].unlike
-        foretold = later.plan().parts[0].std_error
+        assert later.plan.weights[0].unlike
+        foretold = later.plan.parts[0].std_error
         assert later.run().to_frame().a_std_error.max() == pytest.approx(foretold, rel=0.3)
 
 
