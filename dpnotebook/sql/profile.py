@@ -184,10 +184,12 @@ class Clip:
     kept: float = 1.0
 
 
-def weights_key(select: PrivateSelect) -> str:
-    """Return by what is found by what is multiplied what units have in groups."""
+def weights_key(select: PrivateSelect, conditions: Sequence[str] | None = None) -> str:
+    """Return by what is found by what is multiplied what units have in groups; with some of its conditions only."""
     rows = read_rows(select.rows)
-    text = select.rows if rows is None else [rows.source, sorted(rows.conditions)]
+    text = select.rows
+    if rows is not None:
+        text = dumps([rows.source, sorted(rows.conditions if conditions is None else conditions)])
     names = [f"k{i}" for i in range(len(select.keys))] if rows is None else rows.key_texts
     by = [
         [name, None if levels is None else level_texts(levels)]
@@ -197,21 +199,33 @@ def weights_key(select: PrivateSelect) -> str:
 
 
 def with_known_weights(select: PrivateSelect, books: Books) -> PrivateSelect:
-    """Return a private aggregation where what units have in groups is multiplied as it was before for the same."""
-    if not _can_weigh(select):
-        return select
-    told = recorded(books.records(key := weights_key(select)), key)
-    return select.weighed(GroupWeights.from_json(told[0])) if told else select
+    """Return a private aggregation where what units have in groups is multiplied as it was before for the same.
+
+    Or as for the groups of more rows, of which it has some.
+    """
+    return select if (told := _known_weights(select, books)) is None else select.weighed(told)
 
 
-def _can_weigh(select: PrivateSelect) -> bool:
+def _known_weights(select: PrivateSelect, books: Books) -> GroupWeights | None:
+    if not may_weigh(select):
+        return None
+    rows = read_rows(select.rows)
+    conditions = [] if rows is None else list(rows.conditions)
+    parts = _parts(conditions) if len(conditions) <= MOST_PARTS else [tuple(conditions)]
+    for key in [weights_key(select, part) for part in reversed(parts)]:
+        if told := recorded(books.records(key), key):
+            return GroupWeights.from_json(told[0])
+    return None
+
+
+def may_weigh(select: PrivateSelect) -> bool:
     """Return whether what units have in groups may be multiplied: rows and what they have, of which parts are told."""
     return select.can_weigh and all(function_of(one.kind).of != "units" for one in select.aggregates)
 
 
 def seeks_weights(select: PrivateSelect, books: Books, known: Collection[int]) -> bool:
     """Return whether it is still to be found how large groups are, before any vector is clipped to a norm."""
-    if not _can_weigh(select) or recorded(books.records(key := weights_key(select)), key):
+    if not may_weigh(select) or _known_weights(select, books) is not None:
         return False
     return all(needs_bounds(select, i, known) for i in range(len(select.aggregates)))
 
@@ -693,7 +707,8 @@ def measured_weights(
     times = np.array(weights.of(select.levels, groups), dtype=float)
     scale = accountant.scale(2 * quarter, 2 * STEPS**2)
     counted, grown = lengthened(select.weighed(weights), run) + draw(law.name, scale, 2)
-    grown = max(grown, 0) * (weights.others**2 - 1) / max(counted, math.sqrt(law.variance(scale)))
+    unsure = math.sqrt(law.variance(scale))
+    grown = (max(grown, 0) + unsure) * (weights.others**2 - 1) / max(counted, unsure)
     times_as_wrong = math.sqrt((1.0 + grown) * (times**-2.0).mean())
     if times_as_wrong > WORTH:
         return GroupWeights(), 1.0

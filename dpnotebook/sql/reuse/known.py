@@ -17,7 +17,7 @@ from dpnotebook.planner.picked import MANY, Picked
 from dpnotebook.planner.plan import KEPT, PlannedMeasure
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import Shares, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import Shares, for_weights, needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import kept_of
@@ -29,7 +29,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import without_lost
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
-from dpnotebook.sql.profile import certain_clips
+from dpnotebook.sql.profile import certain_clips, may_weigh
 from dpnotebook.sql.reuse.cover import Cover, cover
 from dpnotebook.sql.reuse.outlines import SHARPER, Outline, columns_of, outline
 from dpnotebook.sql.reuse.rows import KEYED, wider_keys
@@ -358,8 +358,12 @@ def alone(
     try:
         # By itself it would have to find these bounds too.
         costs = shares(select, units, books.accountant, certain_clips(select))
+        if may_weigh(select) and len(sought) == len(select.aggregates):
+            costs, _ = for_weights(select, costs)
         delta, bounded = threshold_delta(select, units, books), _bounded_like(select, released)
-        return with_combinations_of(released, measuring(bounded, costs, books.accountant, delta, bounds)), costs
+        found = measuring(bounded, costs, books.accountant, delta, bounds)
+        found = replace(found, weights=released.weights, weighing=released.weighing)
+        return with_combinations_of(released, found), costs
     except (AccuracyError, SQLError):
         return None
 

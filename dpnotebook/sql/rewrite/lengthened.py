@@ -17,7 +17,7 @@ from dpnotebook.sql.select import PrivateSelect
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
 STEPS = 1 << 20  # of 1, which a unit adds at most to each of both sums
-LONG = 16  # rows, from which on units count alike
+LONG = 8  # rows, from which on units count alike
 MOST_ROWS = 10**7  # of a unit in a group, beyond which nothing is squared
 
 
