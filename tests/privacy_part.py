@@ -72,6 +72,8 @@ PART = (
     "sql/test_distinct_values.py::test_one_unit_changes_no_more_than_it_pays_for",
     "sql/test_distinct_values.py::test_one_unit_changes_such_a_count_no_more_than_it_pays_for",
     "sql/test_drawing.py::test_nobody_elses_sample_changes_when_a_unit_leaves",
+    "sql/test_group_weights.py::test_all_that_is_drawn_costs_what_was_charged_and_noise_is_what_the_release_says",
+    "sql/test_group_weights.py::test_sizes_of_groups_are_read_off_noisy_numbers",
     "sql/test_influence.py::test_a_clipped_vector_is_never_longer_than_its_norm",
     "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for",
     "sql/test_influence.py::test_one_unit_is_counted_once_in_the_histogram_of_magnitudes",

@@ -9,6 +9,7 @@ INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_muc
 APART = "sql/test_bounded_apart.py"
 DISTINCT = "sql/test_distinct_values.py::test"
 ROWS = "sql/test_units_rows.py"
+WEIGHTS = "sql/test_group_weights.py::test"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
 
 PLANTED = (
@@ -46,6 +47,22 @@ PLANTED = (
         'places = f"CASE WHEN count(*) < {component.largest} THEN count(*) ELSE {component.largest} END"',
         'places = "count(*)"',
         (f"{DISTINCT}_one_unit_changes_no_more_than_it_pays_for",),
+    ),
+    Mutant(
+        "how much vectors grow is told with the noise of one of two numbers",
+        "a person changes both by as much as that noise is for",
+        "sql/profile.py",
+        "scale = accountant.scale(2 * quarter, 2 * STEPS**2)",
+        "scale = accountant.scale(2 * quarter, STEPS**2)",
+        (f"{WEIGHTS}_all_that_is_drawn_costs_what_was_charged_and_noise_is_what_the_release_says",),
+    ),
+    Mutant(
+        "sizes of groups are told without noise",
+        "how many rows a group has decides what is drawn for it",
+        "sql/profile.py",
+        "sizes = exact + draw(law.name, scale, exact.size)",
+        "sizes = exact + 0 * draw(law.name, scale, exact.size)",
+        (f"{WEIGHTS}_sizes_of_groups_are_read_off_noisy_numbers",),
     ),
     Mutant(
         "a person counts once for every row that fulfils a condition",

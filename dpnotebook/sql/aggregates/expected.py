@@ -262,9 +262,16 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     norm = norm if layers is None else float(layers.outer)
     taken = "hardly any has more"
     if lost.worst > LITTLE * norm:
+        if measuring.weighing:  # root mean square over groups, as it is otherwise
+            lost = lost.times(math.sqrt((np.array(measuring.weighing, dtype=float) ** -2).mean()))
         taken = _taken(lost, "group")
         taken += held
-    said = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
+    weighed = (
+        ""
+        if measuring.weights is None
+        else f" in which small groups count up to {measuring.weights.others} times, so that their noise is as much less"
+    )
+    said = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}{weighed}: {taken}"
     if layers is None:
         return said
     return (
