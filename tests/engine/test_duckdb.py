@@ -109,7 +109,7 @@ def test_histograms_are_the_encoding(data, names):
     assert engine.totals(measurement(DOMAIN, names))[0].tolist() == expected(DOMAIN, names).tolist()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     "where",
     [

@@ -430,6 +430,7 @@ def test_nobody_to_ask(cell, session, replies, nobody, no_data):
     assert spent(session) == 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("line", "variable", "configured", "of_session", "asked"),
     [
@@ -604,6 +605,7 @@ def completions(ip, text, at=None):
         return [(c.text, c.type) for c in ip.Completer.completions(text, len(text) if at is None else at)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "has", "lacks"),
     [

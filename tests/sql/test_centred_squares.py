@@ -174,6 +174,7 @@ def test_records_of_directions_are_read_again():
     assert "directed" not in UnitMeans(*parts, Fraction(3), Fraction(5)).to_json()  # as earlier versions wrote it
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", ["several", "few", "one"])
 @pytest.mark.parametrize("values", ["skewed", "bell", "even", "mostly zero"])
 def test_by_how_much_clipping_moves_variances_is_told(rows, values):
@@ -190,6 +191,7 @@ def test_by_how_much_clipping_moves_variances_is_told(rows, values):
         assert about < 2 * moved + 0.03
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("norm", [1, 40, 10**6])
 @pytest.mark.parametrize("half", [Fraction(1, 2**40), Fraction(5), Fraction(2**63)])
 def test_no_digit_is_lost_however_far_values_are_from_all_others(norm, half):

@@ -106,7 +106,7 @@ OTHER = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("text", SAME)
 def test_it_is_a_question_with_the_answer_that_the_database_gives(text, people):
     session = exact_session(dpn.Budget(100.0))
