@@ -231,14 +231,15 @@ class WriterOfParts(Writer):
     [
         (0, Writer),
         (4, WriterOfParts),
-        *(pytest.param(seed, Writer, marks=pytest.mark.slow) for seed in (1, 2, 3)),
+        *(pytest.param(seed, Writer, marks=pytest.mark.slow) for seed in range(1, 4)),
+        *(pytest.param(seed, WriterOfParts, marks=pytest.mark.slow) for seed in range(5, 8)),
     ],
 )
 def test_random_statements_mean_what_duckdb_says(asked, seed, kind):
     ours, theirs, session = asked
     writer = kind(seed)
     compared = 0
-    for _ in range(40):
+    for _ in range(20):
         statement = writer.statement()
         try:
             mine = ours(statement)
@@ -252,7 +253,7 @@ def test_random_statements_mean_what_duckdb_says(asked, seed, kind):
             continue
         assert same(statement, session, mine, theirs(statement)), statement
         compared += 1
-    assert compared > 20
+    assert compared > 10
 
 
 WORDS = re.findall(

@@ -156,13 +156,13 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_whatever_is_free_is_right(exact, seed):
     """Whatever was asked before, an answer that costs nothing is that of a release of its own, without noise."""
     random, reused = np.random.default_rng(seed), 0
     columns = ["sex", "ward", "town", "year", "age", "urgent", "floor"]
     asked = ["COUNT(*)", "COUNT(cost)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)"]
-    for _ in range(4):
+    for _ in range(2):
         keys = random.choice(columns, 2, replace=False)
         where = f"WHERE {random.choice(CONDITIONS)}" if random.random() < 0.3 else ""
         exact.sql(
@@ -179,7 +179,7 @@ def test_whatever_is_free_is_right(exact, seed):
             if query.plan.free:
                 reused += 1
                 assert_same(query.run(), exact.sql(query.question.text, epsilon=MUCH, fresh=True).run())
-    assert reused > 20
+    assert reused > 5
 
 
 def in_layers(session, number):
