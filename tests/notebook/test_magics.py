@@ -647,6 +647,7 @@ def test_completion_names_the_columns_of_the_tables_in_the_cell(ip, session):
     assert dict(completions(ip, "%%dpsql\nSELECT SUM(co")).keys() >= {"colour", "cost"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

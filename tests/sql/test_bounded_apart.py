@@ -285,6 +285,7 @@ def test_notes_of_rows_that_are_drawn_are_not_of_averages():
         assert not any("rows of each unit count" in note for note in notes)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("asked", [BOTH, BOTH.replace("COUNT(*) AS n, ", "")])
 def test_a_sharper_repeat_pays_what_is_missing(asked):
     less = 0

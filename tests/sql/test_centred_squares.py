@@ -86,6 +86,7 @@ def asked(frame, domain, epsilon=1.0, query=SPREADS):
         return release.frame.sort_values("kind", ignore_index=True), told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, two_kinds])
 def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     """Noise was in proportion to the square of that: a hundred and ten thousand times as much."""
@@ -101,6 +102,7 @@ def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     assert (by_itself["s_std_error"] < NOBODY_SEES * errors[0]).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, million, below_zero, two_kinds])
 def test_answers_are_off_by_noise_and_by_what_is_told(values):
     frame = visits(values)

@@ -111,6 +111,7 @@ def test_coarser_and_narrower_groups_are_free_and_what_a_fresh_answer_is(follows
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "follows",
     [

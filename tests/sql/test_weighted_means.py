@@ -61,6 +61,7 @@ def real(frame=FRAME, value="x"):
     return of_value / of_weight
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("asked", "weighted"),
     [
