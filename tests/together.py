@@ -19,7 +19,8 @@ LONGEST = (  # what takes over 15 s of processor time, as measured in a whole ru
     *("tests/sql/test_together_and_after.py", "tests/promises/test_mixed_sessions.py", "tests/test_profiles.py"),
     *("tests/test_within.py", "tests/sql/test_influence.py", "tests/engine/test_forms.py"),
     *("tests/sql/test_distinct_values.py", "tests/sql/test_rolled_up.py", "tests/sql/test_weighted_means.py"),
-    "tests/test_statistics.py",
+    *("tests/test_forks.py", "tests/test_after_charge.py", "tests/test_first_look.py", "tests/test_statistics.py"),
+    *("tests/test_running_count.py", "tests/test_quantile_rows.py"),
     *("tests/test_quality.py", "tests/test_moments.py", "tests/test_wide_habits.py"),  # would be among the last
 )
 
