@@ -99,6 +99,7 @@ VERBS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_an_objective_over_what_the_workload_does_not_have(session, name, verb):

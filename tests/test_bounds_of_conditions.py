@@ -35,7 +35,7 @@ def table(request):
         yield session.protect(FRAME, "people", domain=DOMAIN)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     "where",
     [

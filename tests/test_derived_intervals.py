@@ -249,7 +249,7 @@ COVERED = {
 LONG = {"larger groups", "joined"}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in COVERED])
 def test_intervals_hold_as_often_as_they_say(session, name):
     """All rows of a column within what chance allows of 95%, and a point more.
@@ -393,7 +393,7 @@ def test_what_answers_share_their_redraws_share(planned):
     assert rest["std_error"] == pytest.approx(ulm["std_error"], rel=0.1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_statements_that_the_planner_answers_have_intervals_too(planned, name):
     query = planned.sql(STATEMENTS[name], epsilon=1)
@@ -546,6 +546,7 @@ def test_intervals_read_nothing_of_the_data_and_cost_nothing(session, monkeypatc
     assert session.spent.epsilon == spent
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "names"), [
     ("WITH a(c) AS ({}) SELECT c, n * 2 AS m FROM a", ("m",)),
     ("SELECT c, m / 2 AS h FROM ({}) AS z(c, m)", ("h",)),

@@ -65,6 +65,7 @@ def test_a_first_error_is_offered_in_two_prices_and_looking_buys_nothing():
         assert session.ledger.spent == 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("shown", "error"),
     [
@@ -98,6 +99,7 @@ def test_an_error_is_kept_or_said_not_to_be(shown, error):
         assert session.ledger.spent == spent
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("shown", "error", "exact"),
@@ -213,6 +215,7 @@ def test_a_policy_bounds_all_steps_together(tmp_path):
         assert session.spent.epsilon <= 1.0 + 1e-9
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("shown", "multiple"),
     [

@@ -246,7 +246,7 @@ def test_where_units_are_in_several_parts_each_part_costs_what_the_first_did(noi
     assert "adds up" not in " ".join(frames[0].dp.count(error=5).plan.steps)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", BUDGETS)
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_an_epsilon_is_the_most_that_several_parts_cost(noise, parts):

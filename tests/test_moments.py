@@ -83,7 +83,7 @@ WHERE = {
 FINE = 1e-3  # of a value: columns are rounded to some thousands of steps before they are added up
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("verb", OURS)
 def test_each_is_that_of_pandas(visits, verb, where):
@@ -187,7 +187,7 @@ def test_a_verb_and_its_statement_reuse_each_other(ours, statement):
 SESSIONS, CHANCE = 40, 1e-7  # what statements measure is held to its law in tests/sql; here, that verbs say the same
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("verb", ["std", "corr", "cov", "nunique"])

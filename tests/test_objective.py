@@ -46,6 +46,7 @@ ISSUE = {  # found elsewhere, with weights of the parts alone: Gaussian, Laplace
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ISSUE)
 def test_an_error_costs_what_the_worst_answer_costs(people, noise, name):
     asked, gaussian, laplace = ISSUE[name]
@@ -71,7 +72,7 @@ ASKED = {
 }
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("accuracy", [{"error": 20}, {"variance": 100}, {"error": 30, "confidence": 0.8}], ids=str)
 def test_no_price_rises(people, name, accuracy):

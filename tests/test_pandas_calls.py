@@ -149,7 +149,7 @@ def df():
             yield rows
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("ours", "theirs"), CALLS, ids=[ours for ours, _ in CALLS])
 def test_it_answers_as_pandas_does(df, ours, theirs):
     from functools import partial

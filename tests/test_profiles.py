@@ -198,6 +198,7 @@ def test_the_price_of_an_error_is_the_least_that_keeps_it(session):
         assert session.sql(BY_CITY.format("COUNT(*)"), error=float(error)).plan.error <= error
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("aggregate", "keys", "planned"),
     [

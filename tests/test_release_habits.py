@@ -80,6 +80,7 @@ def test_habits_of_pandas_that_do_not_fit_are_said(patients, verb):
         getattr(release, verb)(index=False)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("kind", "by", "traces"),
     [

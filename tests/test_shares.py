@@ -78,6 +78,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", CONDITIONS)
 @pytest.mark.parametrize("keys", [(), ("line",)])
 def test_the_share_is_the_one_that_pandas_gives(rows, text, keys):
@@ -90,6 +91,7 @@ def test_the_share_is_the_one_that_pandas_gives(rows, text, keys):
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", list(CONDITIONS)[:-1])
 def test_how_many_satisfy_it_is_a_sum_too(rows, text):
     with exact(rows) as session:
@@ -116,6 +118,7 @@ IN_SQL = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("call", IN_SQL)
 @pytest.mark.parametrize("where", ["", " WHERE price >= 1"])
 def test_statements_ask_the_same_question(rows, call, where):

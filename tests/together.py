@@ -10,13 +10,18 @@ from xdist.scheduler import LoadFileScheduling
 BROWSER = "tests/browser/"
 SPARK = "spark"
 SHOWN = ("tests/test_tour.py", "tests/notebook/test_exports.py")  # beside the browsers that look at what these make
-LONGEST = (
+LONGEST = (  # what takes over 15 s of processor time, as measured in a whole run
     BROWSER,
     SPARK,
-    *("tests/test_within.py", "tests/test_derived_intervals.py", "tests/test_moments.py"),
-    *("tests/test_privacy.py", "tests/test_growing_tables.py", "tests/test_statistics.py", "tests/sql/test_reuse.py"),
-    *("tests/test_quality.py", "tests/golden/test_golden.py", "tests/sql/test_meaning.py", "tests/test_profiles.py"),
-    "tests/test_wide_habits.py",  # which would be among the last
+    *("tests/promises/test_promises_of_sessions.py", "tests/test_derived_intervals.py", "tests/test_privacy.py"),
+    *("tests/sql/test_sql_privacy.py", "tests/golden/test_golden.py", "tests/test_growing_tables.py"),
+    *("tests/sql/test_pieces.py", "tests/sql/test_spans_of_days.py", "tests/sql/test_bounded_apart.py"),
+    *("tests/sql/test_together_and_after.py", "tests/promises/test_mixed_sessions.py", "tests/test_profiles.py"),
+    *("tests/test_within.py", "tests/sql/test_influence.py", "tests/engine/test_forms.py"),
+    *("tests/sql/test_distinct_values.py", "tests/sql/test_rolled_up.py", "tests/sql/test_weighted_means.py"),
+    *("tests/test_forks.py", "tests/test_after_charge.py", "tests/test_first_look.py", "tests/test_statistics.py"),
+    *("tests/test_running_count.py", "tests/test_quantile_rows.py"),
+    *("tests/test_quality.py", "tests/test_moments.py", "tests/test_wide_habits.py"),  # would be among the last
 )
 
 

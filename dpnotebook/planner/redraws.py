@@ -7,7 +7,7 @@ redraws share too.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from dpnotebook.query.question import Question, Summand
 
 MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once
 TOO_MANY = "the answers rest on too many noisy numbers to redraw them so often: ask for fewer draws"
+FEW_NUMBERS = 200  # noisy numbers: a matrix of more is slower than what answers are made by
 SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
 
 
@@ -222,16 +223,24 @@ def _noise_in(asked: LinearTarget, noise: RedrawnNoise) -> Floats | None:
             for draws in one.source.draws:
                 for key, precision in draws.precisions.items():
                     away[:, draws.columns] += noise.counted(key)[:, draws.numbers] * (draws.share * precision)
-            found += np.stack([one.reconstruction.answers(each) for each in away]) * shares
+            found += _of_draws(one.reconstruction.answers, away) * shares
         return found
     for source, weights in asked.weights():
         if source.summed is not None:  # which draws these are the sums of is not kept
             return None
         away = np.zeros((noise.draws, source.queries))
         for key, share in source.shares.items():
-            away += np.stack([source.part.answers(each) for each in noise.counted(key)]) * share
+            away += _of_draws(source.part.answers, noise.counted(key)) * share
         found += away @ weights.T
     return found
+
+
+def _of_draws(answers: Callable[[Floats], Floats], noise: Floats) -> Floats:
+    """Return answers that are linear in noise, shape (draws, answers): of few numbers by their matrix, made once."""
+    draws, size = noise.shape
+    if not 0 < size <= min(draws // 2, FEW_NUMBERS):
+        return np.stack([answers(each) for each in noise])
+    return np.asarray(noise @ np.stack([answers(each) for each in np.eye(size)]))
 
 
 def _means(summand: Summand, sums: Floats) -> Floats:

@@ -41,10 +41,16 @@ class GroupWeights:
         Groups, by the numbers of their declared levels or by their values, each with its weight.
     others
         The weight of all other groups, which is no smaller.
+    longer
+        About how many times as long the vectors of units are by that.
+    error
+        About how many times as wrong all groups together are, root mean square, where vectors are clipped likewise.
     """
 
     listed: tuple[tuple[Code, int], ...] = ()
     others: int = 1
+    longer: float = 1.0
+    error: float = 1.0
 
     @property
     def unlike(self) -> bool:
@@ -61,12 +67,18 @@ class GroupWeights:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {"listed": [[list(code), weight] for code, weight in self.listed], "others": self.others}
+        return {
+            "listed": [[list(code), weight] for code, weight in self.listed],
+            "others": self.others,
+            "longer": self.longer,
+            "error": self.error,
+        }
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> GroupWeights:
         """Return what `to_json` wrote."""
-        return cls(tuple((tuple(code), weight) for code, weight in told["listed"]), told["others"])
+        listed = tuple((tuple(code), weight) for code, weight in told["listed"])
+        return cls(listed, told["others"], told["longer"], told["error"])
 
 
 def weights_by_size(levels: Levels, groups: Sequence[tuple[Any, ...]], sizes: ArrayLike, noise: float) -> GroupWeights:

@@ -558,6 +558,7 @@ def still_suits(
     most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
     if told is None or (most is not None and bounds[1] >= most * NEARLY):
         return True
+    mine = _as_wrong(norms, mine)
     if (layers := layers_of(bounds)) is not None:
         return nearly_best_layers(layers, *told, mine)
     return nearly_best(float(bounds[-1]), *told, mine)
@@ -566,6 +567,11 @@ def still_suits(
 def _noise_of_one(cost: int, accountant: Accountant) -> float:
     """Return the standard deviation of noise that hides 1, for a cost."""
     return math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
+
+
+def _as_wrong(norms: Norms, noise: float) -> float:
+    """Return noise beside what norms take from groups, which are divided by their weights as it is."""
+    return noise if norms.weights is None else noise * norms.weights.error
 
 
 def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
@@ -625,7 +631,7 @@ def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
     usual = function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
     if usual is None or norms.weights is None:
         return usual
-    return (*usual[:-1], usual[-1] * norms.weights.others)  # all rows may be in one group
+    return (*usual[:-1], usual[-1] * Fraction(norms.weights.longer))
 
 
 def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
@@ -635,7 +641,7 @@ def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
         return math.inf
     if (values := aggregate.values or norms.values) is None or not is_centred(values):
         return float(usual[-1])
-    times = 1 if norms.weights is None else norms.weights.others
+    times = 1.0 if norms.weights is None else norms.weights.longer
     return times * select.contribution_of(index).most * longest_between(values, function_of(aggregate.kind).squares)
 
 
@@ -663,7 +669,7 @@ def _to_choose_by(
         return None
     away, whole = AWAY if function.centres else 1.0, function.of != "numbers" or (function.adds and aggregate.integer)
     known = _most_usual(select, index, norms)
-    return norms.counts, float(norms.scale), noise / away, norms.groups, whole, known
+    return norms.counts, float(norms.scale), _as_wrong(norms, noise) / away, norms.groups, whole, known
 
 
 def measured_weights(
@@ -709,10 +715,11 @@ def measured_weights(
     counted, grown = lengthened(select.weighed(weights), run) + draw(law.name, scale, 2)
     unsure = math.sqrt(law.variance(scale))
     grown = (max(grown, 0) + unsure) * (weights.others**2 - 1) / max(counted, unsure)
-    times_as_wrong = math.sqrt((1.0 + grown) * (times**-2.0).mean())
-    if times_as_wrong > WORTH:
+    longer = math.sqrt(1.0 + grown)
+    error = longer * math.sqrt((times**-2.0).mean())
+    if error > WORTH:
         return GroupWeights(), 1.0
-    return weights, of_equal_size(np.maximum(sizes, noise) * times)
+    return replace(weights, longer=longer, error=error), of_equal_size(np.maximum(sizes, noise) * times)
 
 
 def measured_profile(

@@ -34,6 +34,7 @@ def times(first, last, size, seed=0):
     return pd.DatetimeIndex(np.concatenate([*odd, some]))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("by", SPANS)
 @pytest.mark.parametrize("outside", ["drop", "clamp", "other"])
 def test_values_fall_on_the_periods_of_pandas(by, outside):

@@ -66,6 +66,7 @@ def answers(session):
     yield session.sql(STATEMENT, epsilon=1.0).run().frame.sort_values("urgent", ignore_index=True)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_answers_are_those_of_the_pandas_frame(form, monkeypatch):
     with opened(ROWS, monkeypatch) as session:
@@ -75,6 +76,7 @@ def test_answers_are_those_of_the_pandas_frame(form, monkeypatch):
             pd.testing.assert_frame_equal(found, known)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_another_kernel_knows_the_rows_again(form, tmp_path):
     for _ in range(2):

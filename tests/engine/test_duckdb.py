@@ -102,14 +102,14 @@ def expected(domain, names, where=None):
 SMALL = DOMAIN.project(["age", "income", "sex", "smokes"])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("names", [[], ["age"], ["income"], ["sex"], ["grade"], ["smokes"], ["sex", "income", "ward"]])
 def test_histograms_are_the_encoding(data, names):
     engine = TableEngine(source_of(data), DOMAIN, None, None, KEY)
     assert engine.totals(measurement(DOMAIN, names))[0].tolist() == expected(DOMAIN, names).tolist()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     "where",
     [

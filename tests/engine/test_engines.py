@@ -164,6 +164,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", range(0, len(EXPRESSIONS), 12))
 def test_expressions_of_statements_have_the_same_values(both, first):
     expressions = EXPRESSIONS[first : first + 12]
@@ -233,7 +234,7 @@ CASES = [(name, Contribution("groups", MANY.get(name, 2))) for name in STATEMENT
 CASES += [(name, kind) for name in ("plain", "itself") for kind in (Contribution("rows", 3), Contribution("l2"))]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("name", "contribution"), CASES, ids=lambda case: getattr(case, "kind", case))
 def test_statements_add_up_to_the_same_numbers(both, name, contribution):
     """Whole numbers, equal to the last one: the same rows of every unit are drawn, clamped, rounded and added up."""

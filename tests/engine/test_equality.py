@@ -148,6 +148,7 @@ def number(session, statement):
     return round(session.sql(statement, epsilon=1.0).run().frame["n"][0])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_keys_are_told_apart_as_duckdb_tells_them(kind):
     spellings = [spelling for spellings, _ in ACCEPTED[kind] for spelling in spellings]
@@ -161,7 +162,7 @@ def test_keys_are_told_apart_as_duckdb_tells_them(kind):
             assert (shown, n) in found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("kind", [*ACCEPTED, *UNITS_ONLY])
 def test_units_are_told_apart_as_keys_are(kind):
     values = (ACCEPTED | UNITS_ONLY)[kind]
@@ -221,7 +222,7 @@ LISTS = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("kind", LISTS)
 @pytest.mark.parametrize("where", ["connection", "file"])
 def test_elements_are_keys_as_scalars_are(kind, where, tmp_path):
@@ -265,7 +266,7 @@ def collated(collation, connection=None):
     return connection
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("where", ["connection", "file", "default"])
 def test_no_collation_makes_two_texts_one(collation, where, tmp_path):
@@ -324,6 +325,7 @@ def test_groups_that_meet_in_python_show_nothing(monkeypatch):
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["frame", "connection", "list", "json", "parquet"])
 def test_no_text_is_so_long_that_what_is_made_of_it_fills_the_memory(where, tmp_path):
     """Beyond a megabyte it is missing, as on servers: replaced and put together it would be gigabytes."""

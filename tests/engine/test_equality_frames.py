@@ -166,7 +166,7 @@ def plain(value):
     return value.to_pydatetime() if isinstance(value, pd.Timestamp) else value
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_keys_of_a_frame_are_its_values(name):
     column, expected = ACCEPTED[name]
@@ -176,7 +176,7 @@ def test_keys_of_a_frame_are_its_values(name):
     assert found == Counter(map(plain, expected))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", sorted(set(ACCEPTED) - NOT_IN_PARQUET))
 def test_keys_of_a_parquet_file_are_its_values(name, tmp_path):
     column, expected = ACCEPTED[name]
@@ -187,7 +187,7 @@ def test_keys_of_a_parquet_file_are_its_values(name, tmp_path):
     assert found == Counter(map(plain, expected))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_units_of_a_frame_are_its_values(name):
     column, expected = ACCEPTED[name]
@@ -254,6 +254,7 @@ LEVELS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", LEVELS)
 def test_levels_are_told_apart_by_the_planner_and_in_statements(name):
     column, levels, expected = LEVELS[name]

@@ -50,6 +50,7 @@ def put(request):
     return put_rows
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("beside", ["", ", COUNT(DISTINCT k) AS d"], ids=["alone", "distinct"])
 def test_inner_aggregates_are_the_same_whatever_the_order_of_rows(put, beside):
     tables = Workspace()

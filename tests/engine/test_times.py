@@ -287,6 +287,7 @@ def counted_of_the_day(source, times):
         engine.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form", ["objects", "pandas", "arrow", "polars", "duckdb"])
 def test_times_without_a_day(form):
     times = times_of_the_day()

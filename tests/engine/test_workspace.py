@@ -291,6 +291,7 @@ def volatile(folder, connection):
         connection.execute(f'CREATE VIEW "{name}" AS {body.format(folder=folder)}')
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [*VOLATILE, "generated"])
 def test_a_view_is_one_set_of_rows(name, tmp_path):
     """Of views in a connection, and in a file where they read no other one."""

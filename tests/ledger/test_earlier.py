@@ -98,6 +98,7 @@ def test_a_session_goes_on_with_an_earlier_ledger(earlier, opened):
     assert session.audit(expected=HEAD).ok
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("later", PLANNERS)
 @pytest.mark.parametrize("first", PLANNERS)
 def test_a_ledger_of_another_planner(opened, first, later):

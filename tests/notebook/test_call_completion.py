@@ -62,6 +62,7 @@ def offered(before, scope, after=""):
     return [text for text, _ in found]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("before", "has", "lacks"),
     [
@@ -123,6 +124,7 @@ def test_offers(before, has, lacks, scope):
     assert lacks not in found
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "before",
     [
@@ -150,6 +152,7 @@ def test_nothing_elsewhere(before, scope):
     assert offered(before, scope) == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("outer", ['"', "'", '"""', "'''"])
 @pytest.mark.parametrize("inner", ['"', "'"])
 @pytest.mark.parametrize("prefix", ["", "f"])

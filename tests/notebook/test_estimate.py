@@ -115,7 +115,7 @@ CALLS = [
 FORMS = ["{}", "q = {}", "{}.run()", "q = {}.run().plot()", "{}.run().frame['n'].head(3);"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(
     ("call", "form"), [*((call, FORMS[0]) for call in CALLS), *((CALLS[0], form) for form in FORMS[1:])]
 )
@@ -191,6 +191,7 @@ def test_how_to_say_the_accuracy_is_the_one_hint(notebook, untouched, ip):
     assert found.text == "say what it may cost, -e 0.1, or how wrong it may be, --error 25"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("sql", ["", "SEL", "SELECT COUNT(*) FROM nowhere", "SELECT age FROM patients", "SELECT '"])
 @pytest.mark.parametrize("options", ["-e 0.1", "-s session -e 0.1", "-e", "--nothing", "-e '"])
 def test_of_a_statement_that_is_not_finished_it_says_what_is_left(notebook, untouched, ip, sql, options):
@@ -248,6 +249,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cell", OTHERS, ids=range(len(OTHERS)))
 def test_of_any_other_cell_it_says_nothing_and_runs_nothing(cell, notebook, untouched):
     own = OwnFrame({"age": [1]})

@@ -430,6 +430,7 @@ def test_nobody_to_ask(cell, session, replies, nobody, no_data):
     assert spent(session) == 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("line", "variable", "configured", "of_session", "asked"),
     [
@@ -604,6 +605,7 @@ def completions(ip, text, at=None):
         return [(c.text, c.type) for c in ip.Completer.completions(text, len(text) if at is None else at)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "has", "lacks"),
     [
@@ -645,6 +647,7 @@ def test_completion_names_the_columns_of_the_tables_in_the_cell(ip, session):
     assert dict(completions(ip, "%%dpsql\nSELECT SUM(co")).keys() >= {"colour", "cost"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -228,7 +228,7 @@ def test_one_release_in_several_ways_and_comparisons(session, releases):
     read(folder)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "asked", ["cdf", "workload", "agg", "value_counts", "shares", "sql", "planned", "std", "quantiles"]
 )
@@ -325,6 +325,7 @@ def test_never_half_of_a_report(session, releases, monkeypatch, overwrite):
     stays()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("path", "options", "said"),
     [

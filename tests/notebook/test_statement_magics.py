@@ -273,6 +273,7 @@ def test_the_dashboard_of_a_session_with_statements(cell, session):
 # --- Tab
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("text", "has", "lacks"),
     [

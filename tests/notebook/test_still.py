@@ -187,6 +187,7 @@ def test_ten_thousand_levels_stay_small_and_say_what_is_left_out(visits):
         assert len(one.to_image("svg")) < 40_000
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "keys", ["sex", "region", "age", "income", ("region", "sex"), ("age", "sex"), ("age", "income")]
 )

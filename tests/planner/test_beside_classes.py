@@ -108,6 +108,7 @@ def history_of(rng, everything, where, size, *, cells=7):
     return history, operator
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("scales", [(7, 30), (3, 3000), (900, 5)])
 @pytest.mark.parametrize(("low", "high"), [(0, 299), (7, 290), (90, 180)])
 def test_few_rows_are_dense_least_squares(low, high, scales):

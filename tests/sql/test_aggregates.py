@@ -140,6 +140,7 @@ def test_half_widths_of_whole_noise_are_the_least_that_cover(noise):
                 assert mass(np.arange(1 - width, width), scale).sum() < confidence
 
 
+@pytest.mark.one_in(4)
 @BOTH
 @KINDS
 @pytest.mark.parametrize("rows", [5, 80, 2500])
@@ -191,7 +192,7 @@ def test_a_mean_from_two_sums_of_equal_sensitivity_beats_the_even_split(accounta
             assert error < 0.985 * even
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @BOTH
 @pytest.mark.parametrize("middle", [45, 1, 99])
 def test_quantiles_cover_and_are_near(accountant, middle):

@@ -38,6 +38,7 @@ def one(statement, **options):
 # Keys
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "attribute",
     [
@@ -552,7 +553,7 @@ SAME = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("statement", SAME)
 def test_without_noise_the_answer_is_the_statements(statement):
     rng = np.random.default_rng(11)
@@ -595,11 +596,12 @@ def same(one, other):
     return one == other
 
 
-def test_random_statements_are_refused_or_sound():
-    rng = np.random.default_rng(99)
+@pytest.mark.parametrize("seed", [99, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+def test_random_statements_are_refused_or_sound(seed):
+    rng = np.random.default_rng(seed)
     maker, databases = Maker(rng), [connect(tables(rng)) for _ in range(2)]
     accepted = 0
-    for _ in range(600):
+    for _ in range(300):
         try:
             selects = analyse(maker.statement(), RELATIONS).selects
         except DPError:
@@ -610,7 +612,7 @@ def test_random_statements_are_refused_or_sound():
             assert not select.single or most_rows(connection, select.rows) <= 1, select.rows
     for connection in databases:
         connection.close()
-    assert accepted > 50
+    assert accepted > 25
 
 
 @pytest.mark.parametrize(
@@ -628,6 +630,7 @@ def test_what_duckdb_could_not_work_out_is_refused_before(statement):
         check_outer(analyse(statement, RELATIONS), RELATIONS)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("statement", [*SAME, *(row[0] for row in OUTER)])
 def test_what_duckdb_can_work_out_is_not_refused(statement):
     check_outer(analyse(statement, RELATIONS), RELATIONS)

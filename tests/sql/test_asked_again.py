@@ -94,7 +94,7 @@ def exact(monkeypatch):
         yield protected(session)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     exact.sql(before, epsilon=MUCH).run()
@@ -105,7 +105,7 @@ def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     assert_same(answer, exact.sql(then, epsilon=MUCH, fresh=True).run())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_becomes_sharper(before, then, same_noise):
     with dpn.Session(dpn.Budget(40.0, 1e-6), confirm="never") as session:
@@ -120,7 +120,7 @@ def test_the_same_in_other_words_becomes_sharper(before, then, same_noise):
         assert asked.cost.units <= (whole - spent) * 1.01
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("before", "then"), ANOTHER)
 def test_what_only_looks_alike_is_paid_for(exact, before, then):
     exact.sql(before, epsilon=MUCH).run()
@@ -161,6 +161,7 @@ def conditions(random, count):
     return [made(3) for _ in range(count)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_one_spelling_selects_the_same_rows(seed):
     """Of conditions made by chance, on rows with missing values, NaN and infinities, as DuckDB understands them."""

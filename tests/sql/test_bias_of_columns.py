@@ -87,6 +87,7 @@ def held_and_lengths(random, asked, rows, units, by, kinds, runs):
     return np.array(held), np.array(lengths)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows", ["declared", "one"])
 def test_intervals_of_averages_of_skewed_columns_hold(rows):
     """With one row a unit of 2,000 they held in six of ten tables where clipping was told by norms alone."""

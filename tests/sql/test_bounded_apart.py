@@ -227,6 +227,7 @@ def test_an_average_beside_a_median_is_about_as_close_as_by_itself(same_noise, m
     assert found["apart"]["middle_std_error"].median() < 1.3 * found["alike"]["middle_std_error"].median()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("domain", [{"kind": KINDS}, {}], ids=["declared", "hidden by a threshold"])
 def test_errors_are_those_that_are_told(domain, same_noise):
     """Of averages and counts over sessions; the values are not skewed, which clipping would move averages by."""
@@ -285,6 +286,7 @@ def test_notes_of_rows_that_are_drawn_are_not_of_averages():
         assert not any("rows of each unit count" in note for note in notes)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("asked", [BOTH, BOTH.replace("COUNT(*) AS n, ", "")])
 def test_a_sharper_repeat_pays_what_is_missing(asked):
     less = 0

@@ -88,6 +88,7 @@ def test_of_many_rows_that_is_found_without_being_asked(budget, same_noise):
     assert (np.abs(inside["x"] - frame.groupby("ward")["cost"].mean().to_numpy()) < 0.4 * frame["cost"].mean()).all()
 
 
+@pytest.mark.one_in(4)
 @BUDGETS
 @pytest.mark.parametrize(("most", "what"), [(None, "AVG"), (12, "AVG"), (None, "SUM")])
 def test_the_error_is_in_proportion_as_the_card_says(budget, most, what, same_noise):

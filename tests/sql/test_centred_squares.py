@@ -86,6 +86,7 @@ def asked(frame, domain, epsilon=1.0, query=SPREADS):
         return release.frame.sort_values("kind", ignore_index=True), told
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, two_kinds])
 def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     """Noise was in proportion to the square of that: a hundred and ten thousand times as much."""
@@ -101,6 +102,7 @@ def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     assert (by_itself["s_std_error"] < NOBODY_SEES * errors[0]).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, million, below_zero, two_kinds])
 def test_answers_are_off_by_noise_and_by_what_is_told(values):
     frame = visits(values)
@@ -174,6 +176,7 @@ def test_records_of_directions_are_read_again():
     assert "directed" not in UnitMeans(*parts, Fraction(3), Fraction(5)).to_json()  # as earlier versions wrote it
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", ["several", "few", "one"])
 @pytest.mark.parametrize("values", ["skewed", "bell", "even", "mostly zero"])
 def test_by_how_much_clipping_moves_variances_is_told(rows, values):
@@ -190,6 +193,7 @@ def test_by_how_much_clipping_moves_variances_is_told(rows, values):
         assert about < 2 * moved + 0.03
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("norm", [1, 40, 10**6])
 @pytest.mark.parametrize("half", [Fraction(1, 2**40), Fraction(5), Fraction(2**63)])
 def test_no_digit_is_lost_however_far_values_are_from_all_others(norm, half):

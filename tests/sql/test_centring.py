@@ -58,6 +58,7 @@ def asked(frame, domain, epsilon=0.5):
         return release.frame.sort_values("kind", ignore_index=True), moved
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, skewed])
 def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     """Noise was in proportion to it: ten and a hundred times as much."""
@@ -178,6 +179,7 @@ class Vectors:
         return np.bincount(self.group, weights * self.total) / np.bincount(self.group, weights * self.count)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", ["several", "few", "most have one", "one"])
 @pytest.mark.parametrize("values", ["skewed", "skewed and cut", "bell", "true or false"])
 def test_by_how_much_clipping_moves_averages_is_told(rows, values):

@@ -48,6 +48,7 @@ def is_planned(query):
     return isinstance(query.question, Question)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("budget", "what"),
     [
@@ -68,6 +69,7 @@ def test_what_is_delivered_is_twice_as_close(frame, budget, what, same_noise):
         assert np.nanmedian(by_itself[name]) * 2 < as_declared[name].fillna(np.inf).median()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "AVG(cost)", "MEDIAN(cost)"])
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
 def test_where_units_have_few_rows_the_planner_answers(frame, budget, what):

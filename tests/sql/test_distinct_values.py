@@ -82,6 +82,7 @@ def test_values_of_single_rows_are_counted_as_pandas_counts_them(budget):
         assert list(found) == [rows[rows.kind == kind].code.nunique() for kind in KINDS]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [12, None], ids=["declared", "found"])
 @pytest.mark.parametrize("asked", ["", ", AVG(x) AS m", ", COUNT(*) AS m", ", MEDIAN(x) AS m, COUNT(*) AS k"])
 def test_each_person_brings_one_value_whatever_is_asked_beside(most, asked):
@@ -232,6 +233,7 @@ def test_every_value_is_as_likely():
 # People who have a row that fulfils a condition
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("written", HAS.values(), ids=HAS)
 @pytest.mark.parametrize("beside", ["", ", COUNT(DISTINCT who) AS all_of_them", ", AVG(x) AS m, COUNT(*) AS k"])
 @pytest.mark.parametrize("keyed", [False, True])

@@ -317,5 +317,5 @@ def test_a_later_statement_is_told_how_wrong_its_small_groups_will_be():
 
 
 def test_weights_are_kept_in_records():
-    weights = GroupWeights((((0, None), 1), ((2, "it's"), 3)), 8)
+    weights = GroupWeights((((0, None), 1), ((2, "it's"), 3)), 8, 1.25, 0.6)
     assert GroupWeights.from_json(json.loads(json.dumps(weights.to_json()))) == weights

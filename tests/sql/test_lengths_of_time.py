@@ -33,6 +33,7 @@ def answer(session, statement):
     return session.sql(statement, epsilon=20.0).run().frame
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "condition",
     [
@@ -80,6 +81,7 @@ def test_what_has_no_length_is_refused(session, written):
         session.sql(f"SELECT COUNT(*) FROM stays WHERE {written}", epsilon=1.0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("condition", "exact"),
     [
@@ -100,6 +102,7 @@ START = "TIMESTAMP '2024-01-01'"
 BY_MONTH = "SELECT DATE_TRUNC('month', came) AS m, COUNT(*) AS n FROM stays GROUP BY m"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -160,6 +163,7 @@ def people():
     return frame
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("age", AGES)
 @pytest.mark.parametrize("declared", [True, False])
 def test_full_years_are_those_of_duckdb(people, monkeypatch, age, declared):

@@ -106,7 +106,7 @@ OTHER = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("text", SAME)
 def test_it_is_a_question_with_the_answer_that_the_database_gives(text, people):
     session = exact_session(dpn.Budget(100.0))
@@ -120,6 +120,7 @@ def test_it_is_a_question_with_the_answer_that_the_database_gives(text, people):
     pd.testing.assert_frame_equal(kept.reset_index(drop=True), wanted, check_dtype=False, rtol=1e-9)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("text", OTHER)
 def test_what_means_something_else_is_no_such_question(text, people):
     session = exact_session(dpn.Budget(100.0))

@@ -231,14 +231,15 @@ class WriterOfParts(Writer):
     [
         (0, Writer),
         (4, WriterOfParts),
-        *(pytest.param(seed, Writer, marks=pytest.mark.slow) for seed in (1, 2, 3)),
+        *(pytest.param(seed, Writer, marks=pytest.mark.slow) for seed in range(1, 4)),
+        *(pytest.param(seed, WriterOfParts, marks=pytest.mark.slow) for seed in range(5, 8)),
     ],
 )
 def test_random_statements_mean_what_duckdb_says(asked, seed, kind):
     ours, theirs, session = asked
     writer = kind(seed)
     compared = 0
-    for _ in range(40):
+    for _ in range(20):
         statement = writer.statement()
         try:
             mine = ours(statement)
@@ -252,7 +253,7 @@ def test_random_statements_mean_what_duckdb_says(asked, seed, kind):
             continue
         assert same(statement, session, mine, theirs(statement)), statement
         compared += 1
-    assert compared > 20
+    assert compared > 10
 
 
 WORDS = re.findall(
@@ -299,6 +300,7 @@ def check_strange(statement, ours, theirs, session):
     return True
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_spoilt_statements_are_refused_or_mean_what_duckdb_says(asked, seed):
     ours, theirs, session = asked
@@ -320,7 +322,7 @@ def keywords():
 BASE = "SELECT sex , COUNT ( * ) AS n FROM visits WHERE age > 3 AND region IN ( 'N' ) GROUP BY sex"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("place", range(len(BASE.split()) + 1))
 def test_no_keyword_at_any_place_changes_the_meaning(asked, place):
     ours, theirs, session = asked

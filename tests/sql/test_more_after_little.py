@@ -42,6 +42,7 @@ def asked_in_turn(frame, domain, text, epsilons, **options):
 WARDS = "SELECT ward, {call} AS m FROM rows GROUP BY ward"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("call", "truth"), [("AVG(cost)", "mean"), ("STDDEV(cost)", "std")])
 def test_bounds_that_much_noise_found_are_found_anew_for_less(visits, call, truth):
     """A first AVG at epsilon .05 found [8, 32] for costs of 33 on average, and one at 1 said 20.4 ± .3."""

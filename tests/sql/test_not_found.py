@@ -34,7 +34,7 @@ def opened(request, tmp_path):
         session.close()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "aggregate", ["ANON_SUM(income)", "ANON_AVG(income)", "ANON_VAR(income)", "ANON_STDDEV(income)", "MEDIAN(income)"]
 )

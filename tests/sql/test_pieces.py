@@ -148,16 +148,16 @@ def select_of(key, condition=None):
 
 
 def cases(part):
-    """Return keys with conditions on their columns: one of four parts of them."""
+    """Return keys with conditions on their columns: one of twelve parts of them."""
     found = []
     for column, keys in KEYS.items():
         for key, condition in itertools.product(keys, CONDITIONS[column]):
             for a, b in (MOMENTS[:2][::-1], MOMENTS[2:4]) if "{" in condition else (("", ""),):
                 found.append((key, condition.format(a=a, b=b, d=MOMENTS[0 if a == MOMENTS[1] else 3])))
-    return [found[i] for i in np.random.default_rng(7).permutation(len(found))[part::4]]
+    return [found[i] for i in np.random.default_rng(7).permutation(len(found))[part::12]]
 
 
-PARTS = [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))]
+PARTS = [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 12))]
 
 
 def numbers_and_truths(database, select, conditions):
@@ -200,9 +200,9 @@ def test_what_is_told_of_a_condition_holds_for_all_rows(database, part):
             if found.has_all([told]):
                 everything += 1
                 assert not any(row[1 + place] for row in rows if row[0] is None), (key, condition)
-    assert told_of > 90
-    assert groups > 2_500
-    assert everything > 20
+    assert told_of > 30
+    assert groups > 800
+    assert everything > 6
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -220,10 +220,11 @@ def test_groups_are_ruled_out_only_where_no_row_can_be(database, part):
         if there and len(levels) <= 60 and not of_clocks:  # of all days some have no row in so small a table
             ruled_out += len(levels) - len(possible)
             empty += len(set(possible) - there)
-    assert ruled_out > 450
+    assert ruled_out > 150
     assert ruled_out > empty  # some conditions and keys are not understood, as STRFTIME
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("by", ["day", "week", "month", "quarter", "year"])
 @pytest.mark.parametrize("outside", ["drop", "clamp"])
 def test_spans_are_counted_as_they_were_looked_for(by, outside):
@@ -257,6 +258,7 @@ def protected(budget=None):
     return session
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "where", "kept"),
     [
@@ -323,6 +325,7 @@ def test_ten_years_of_days_are_planned_without_reading_each():
     assert lengths[1] - lengths[0] < 5
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("key", "groups"),
     [
@@ -388,7 +391,7 @@ def written_with(keys, where):
     return f"SELECT {names}, COUNT(DISTINCT who) AS n FROM visits{condition} GROUP BY {by}"
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
 def test_groups_consist_of_the_released_ones_that_are_told(database, seed):
     """What is told to be the rows of released groups is: counted in the database, of rows with all kinds of values."""
     random = np.random.default_rng(seed)

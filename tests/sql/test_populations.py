@@ -82,6 +82,7 @@ def refused(statement, known):
     return str(error.value)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("source", [*INNER.values(), *OUTER.values(), *SETS.values()])
 @pytest.mark.parametrize(("x", "y"), [("a", "b"), ("b", "a"), ("a", "a"), ("c", "c")])
 def test_within_one_population_everything_may_be_put_together(source, x, y):
@@ -89,6 +90,7 @@ def test_within_one_population_everything_may_be_put_together(source, x, y):
     assert holds(select, NAMED)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("source", INNER.values())
 @pytest.mark.parametrize(("known", "x", "y"), [(NAMED, "a", "c"), (ALONE, "a", "b"), (ALONE, "a", "c")])
 def test_units_that_are_equated_may_be_of_two_populations(source, known, x, y):
@@ -183,6 +185,7 @@ CHAINS = [  # a and b are of one population, c is of another
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("source", "sound"), CHAINS, ids=[source[:70] for source, _ in CHAINS])
 def test_joins_in_a_row_are_of_all_their_populations(source, sound):
     statement = f"SELECT t.k AS g, COUNT(*) AS n FROM {source} GROUP BY t.k"

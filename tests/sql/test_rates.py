@@ -63,6 +63,7 @@ def kinds(session, text, **more):
     return [one.kind for one in select.aggregates]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("written", MEANS.values(), ids=MEANS)
 def test_the_answer_is_duckdbs_and_one_mean_is_measured(people, written, monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")

@@ -81,7 +81,7 @@ def first(told):
     return f"SELECT {keys}, {asked} FROM visits {f'WHERE {where}' if where else ''} GROUP BY {keys}"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("before", "then", "free"), PAIRS)
 def test_what_was_released_answers(exact, before, then, free):
     exact.sql(first(before), epsilon=MUCH).run()
@@ -112,7 +112,7 @@ MEANS = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(("before", "then", "free"), MEANS)
 def test_means_counts_and_sums_share_what_was_measured(before, then, free, delta):
@@ -156,13 +156,13 @@ CONDITIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
 def test_whatever_is_free_is_right(exact, seed):
     """Whatever was asked before, an answer that costs nothing is that of a release of its own, without noise."""
     random, reused = np.random.default_rng(seed), 0
     columns = ["sex", "ward", "town", "year", "age", "urgent", "floor"]
     asked = ["COUNT(*)", "COUNT(cost)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)"]
-    for _ in range(4):
+    for _ in range(2):
         keys = random.choice(columns, 2, replace=False)
         where = f"WHERE {random.choice(CONDITIONS)}" if random.random() < 0.3 else ""
         exact.sql(
@@ -179,7 +179,7 @@ def test_whatever_is_free_is_right(exact, seed):
             if query.plan.free:
                 reused += 1
                 assert_same(query.run(), exact.sql(query.question.text, epsilon=MUCH, fresh=True).run())
-    assert reused > 20
+    assert reused > 5
 
 
 def in_layers(session, number):

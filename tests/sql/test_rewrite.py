@@ -60,7 +60,7 @@ def ran(rows, chosen, components, key=SECRET, **more):
 BOUNDED = [("groups", 1), ("groups", 3), ("groups", 100), ("rows", 1), ("rows", 4), ("rows", 1000)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(("kind", "most"), BOUNDED)
 @pytest.mark.parametrize("keys", [0, 1, 2])
 def test_every_statistic_is_what_it_says(kind, most, keys):
@@ -71,6 +71,7 @@ def test_every_statistic_is_what_it_says(kind, most, keys):
         assert ran(rows, chosen, components) == added_up.totals(rows, chosen, components)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "most"), BOUNDED)
 def test_pairs_count_where_both_columns_have_a_value(kind, most):
     chosen = select(inputs=2, kind=kind, most=most)
@@ -109,6 +110,7 @@ def test_a_vector_that_is_short_enough_stays_as_it_is():
     assert ran(rows[:2], chosen, [half]) == {("x",): [6], ("y",): [-8]}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 16, 63, 64, 4096, 4097])
 def test_a_unit_counts_the_less_the_more_groups_it_is_in(groups):
     rows = [("a", (f"{i}",), ()) for i in range(groups)]
@@ -290,6 +292,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_inputs_are_of_any_kind_of_number(kind):
     values = [True, False, None] if kind == "BOOLEAN" else [1, 7, 0, None]

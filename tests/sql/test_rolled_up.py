@@ -81,6 +81,7 @@ FOLLOWS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "aggregate",
     ["COUNT(*)", "AVG(age)", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SUM(age)", "VAR_POP(age)"))],
@@ -110,6 +111,7 @@ def test_coarser_and_narrower_groups_are_free_and_what_a_fresh_answer_is(follows
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "follows",
     [

@@ -314,14 +314,15 @@ def test_names_that_multiply_are_refused_in_good_time():
 TOKENS = re.compile(r"'[^']*'|\w+|[^\s\w]")
 
 
-def test_garbled_statements_are_refused_or_sound():
+@pytest.mark.parametrize("seed", [12, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+def test_garbled_statements_are_refused_or_sound(seed):
     texts = [*WHOLE.values(), *("SELECT " + text for text in ACCEPTED.values()), *(row[0] for row in REJECTED)]
     listed = [TOKENS.findall(text) for text in texts]
     words = sorted({word for tokens in listed for word in tokens})
-    rng = np.random.default_rng(12)
+    rng = np.random.default_rng(seed)
     accepted = 0
     with connect(tables(rng)) as connection:
-        for _ in range(2500):
+        for _ in range(1250):
             tokens = list(listed[rng.integers(len(listed))])
             for place in rng.integers(len(tokens), size=rng.integers(1, 3)):
                 word = words[rng.integers(len(words))]
@@ -332,4 +333,4 @@ def test_garbled_statements_are_refused_or_sound():
                 continue
             accepted += 1
             assert all(is_owned(connection, select.rows, select.tables) for select in selects)
-    assert accepted > 50
+    assert accepted > 25

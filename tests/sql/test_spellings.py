@@ -19,6 +19,7 @@ SPELLED = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("written", SPELLED)
 def test_it_is_what_duckdb_says(written):
     random = np.random.default_rng(5)
@@ -46,6 +47,7 @@ def session():
         yield session
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("key", "expected"),
     [

@@ -39,6 +39,7 @@ def opened(most, noise, declared=True, session=dpn.Session):
     return made
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("asked", AGGREGATES)
@@ -68,6 +69,7 @@ def test_all_groups_together_are_free_where_a_unit_is_in_one(asked, monkeypatch)
         np.testing.assert_allclose(query.run().frame.loc[0, values].to_numpy(dtype=float), exact, rtol=0.02)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("key", "free"),
     [

@@ -140,7 +140,7 @@ def test_the_plain_expressions_do_fail_on_these_rows():
             connection.execute(f"SELECT {expression} FROM t").fetchall()
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     "expression",
     [
@@ -201,6 +201,7 @@ def test_lengths_of_time_are_days_and_parts_of_them(expression, exact):
     assert list(map(float, found)) == pytest.approx(list(map(float, wanted)), abs=1e-9)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("expression", "exact"),
     [
@@ -232,6 +233,7 @@ def test_bigquery_functions_mean_what_they_mean_there(expression, exact):
     assert [str(value).removesuffix(".0") for value in found] == [str(value).removesuffix(".0") for value in wanted]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
@@ -328,6 +330,7 @@ def written(rng, depth, kind="number"):
     return rng.choice(forms)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_expressions_have_the_values_of_the_plain_ones(seed):
     rng, connection, compared = random.Random(seed), database(ORDINARY), 0

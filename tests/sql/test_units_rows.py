@@ -193,6 +193,7 @@ TABLES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 @pytest.mark.parametrize("most", [30, MANY, 1 << 16])

@@ -61,6 +61,7 @@ def real(frame=FRAME, value="x"):
     return of_value / of_weight
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("asked", "weighted"),
     [
@@ -114,6 +115,7 @@ def test_they_are_several_times_closer_than_two_sums(same_noise, monkeypatch):
     assert (off < 5 * found["mean_std_error"] + 0.05 * real()).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("unit", ["hh", None])
 def test_intervals_hold(unit, same_noise, monkeypatch):
     """Values of no skew, so that clipping moves no mean; also where each row is a unit of its own."""

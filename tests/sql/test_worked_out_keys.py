@@ -65,7 +65,7 @@ def counts(frame):
     return {key: round(n) for key, n in zip(plain, frame["n"], strict=True) if round(n)}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("unit", [None, "person"])
 @pytest.mark.parametrize("key", KEYS)
 def test_groups_are_those_that_duckdb_has(visits, key, unit, monkeypatch):
@@ -81,6 +81,7 @@ def test_groups_are_those_that_duckdb_has(visits, key, unit, monkeypatch):
         assert counts(found) == counts(other.sql(statement).df())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "known"),
     [
@@ -130,6 +131,7 @@ def test_capitals_that_databases_know_or_not_are_not_known():
             session.sql("SELECT upper(town) AS k, COUNT(*) AS n FROM towns GROUP BY k", epsilon=1).run()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
     ("column", "key", "groups"),

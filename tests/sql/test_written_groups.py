@@ -65,6 +65,7 @@ ALWAYS_KNOWN = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("condition", ALWAYS_KNOWN)
 def test_what_is_always_true_or_false_has_no_third_group(trial, condition, monkeypatch):
     """Nor noise about it."""
@@ -79,6 +80,7 @@ def test_what_is_always_true_or_false_has_no_third_group(trial, condition, monke
     assert found["n"].tolist() == wanted["n"].tolist()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", KNOWN)
 def test_each_group_is_that_of_duckdb_without_a_delta(trial, name, monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")

@@ -98,7 +98,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("objective", ["total", "worst"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

@@ -22,6 +22,7 @@ def names(workload, noise="laplace"):
     return [candidate.name for candidate in candidates(workload, noise)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 def test_every_candidate_answers_what_it_says_it_suits(workload, noise):

@@ -112,6 +112,7 @@ def test_products_with_a_gram_matrix_by_running_sums(w):
     assert gram_product(gram)(x) == pytest.approx(x @ gram, rel=1e-9, abs=1e-9 * gram.max())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     "w", [AllRange(64), Prefix(256), width_32(64), width_32(100), permuted(64), Explicit(np.eye(7)[:3] + 1)], ids=repr
@@ -327,6 +328,7 @@ def test_one_short_descent_is_as_good_as_the_published_one(workload):
     assert len(steps) <= 3 * 2 * len(told) / 5
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "workload",
     [Prefix(64), AllRange(64), AllRange(100), WidthRange(96, 12), WidthRange(160, 20), AllRange(200)],

@@ -68,7 +68,7 @@ def by_definition(strategy):
     return norm * ((w @ np.linalg.pinv(a)) ** 2).sum(axis=1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("make", "w", "noise"), CASES)
 def test_none_is_worse_by_its_objective_than_what_is_best_for_the_other(make, w, noise):
     given = {} if make is opt_residual else {"noise": noise}

@@ -158,6 +158,7 @@ FAST = [
 ]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("w", FAST, ids=repr)
 def test_common_questions_are_planned_in_a_moment(w, noise):

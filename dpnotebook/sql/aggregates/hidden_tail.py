@@ -91,7 +91,7 @@ def hidden_tail(
     weights, amounts, hidden = laws.weights, laws.amounts, laws.hidden
     most = amounts + BESIDE / np.sqrt(laws.precisions)
     order = np.argsort(_cut_off(most, hidden, edges, end))
-    middle, heavy = (_at(weights, order, weight) for weight in (usual, MAY))
+    middle, heavy = _at(weights, order, np.array([usual, MAY]))
     may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
     average = (weights * amounts) @ hidden
     likely = amounts[middle] * hidden[middle] + SELDOM * may
@@ -118,8 +118,8 @@ def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int
     weights = np.multiply.outer(THREE_PARTS, laws.weights).ravel()
     hidden = np.tile(laws.hidden, (len(THREE_PLACES), 1))
     order = np.argsort(_cut_off(amounts, hidden, edges, end))
-    picked = [_at(weights, order, (i + 0.5) / ALIKE) for i in range(ALIKE)]
-    tails = np.array([_somebody(np.cumsum((amounts[one] * hidden[one])[::-1])[::-1]) for one in picked])
+    picked = _at(weights, order, (np.arange(ALIKE) + 0.5) / ALIKE)
+    tails = _somebody(np.cumsum((amounts[picked, None] * hidden[picked])[:, ::-1], axis=1)[:, ::-1])
     tails[:, :1] = np.maximum(tails[:, :1], noisy[end : end + 1] - SURELY * scale)
     return tails
 
@@ -152,7 +152,7 @@ def possible_losses(
     losses = _somebody(amounts[:, None] * behind) @ each
     order = np.argsort(losses[:, -1])
     ways, nobody = (np.arange(WAYS) + 0.5) / WAYS, max(1.0 - float(weights.sum()), 0.0)
-    picked = [_at(weights, order, way - nobody) for way in ways]
+    picked = _at(weights, order, ways - nobody)
     return np.asarray(losses[picked] * (ways >= nobody)[:, None])
 
 
@@ -217,9 +217,10 @@ def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats
     return np.asarray(amounts * (hidden @ ((edges[end + 1 :] + edges[end:-1]) / 2 - edges[end])))
 
 
-def _at(weights: Floats, order: NDArray[np.intp], weight: float) -> int:
-    """Return the first law that has a weight behind it, with those before it in an order."""
-    return int(order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)])
+def _at(weights: Floats, order: NDArray[np.intp], before: Floats) -> NDArray[np.intp]:
+    """Return the first laws that have so much weight before them, with their own, in an order."""
+    places = np.searchsorted(np.cumsum(weights[order]), before)
+    return np.asarray(order[np.minimum(places, order.size - 1)])
 
 
 def _in_one_bin(noisy: Floats, start: int, end: int) -> bool:
@@ -268,12 +269,11 @@ def _masses(edges: Floats, shapes: Sequence[float] = SHAPES, *, bent: bool = Fal
     """Return what each law has in bins whose first edge is 0, shape (laws, bins); all that is farther in the last."""
     from scipy.special import ndtr
 
-    passed = []
-    for spread in SPREADS:
-        away = edges / spread
-        for shape in shapes:
-            passed.append(np.maximum(1.0 + shape * away, 0.0) ** (-1.0 / shape) if shape else np.exp(-away))
-        passed += [2.0 * ndtr(-np.log1p(away) / spread_out) for spread_out, _ in BENT if bent]
-    survival = np.array(passed)
+    away = edges / np.array(SPREADS)[:, None]
+    passed = [
+        *(np.maximum(1.0 + shape * away, 0.0) ** (-1.0 / shape) if shape else np.exp(-away) for shape in shapes),
+        *(2.0 * ndtr(-np.log1p(away) / spread_out) for spread_out, _ in BENT if bent),
+    ]
+    survival = np.stack(passed, axis=1).reshape(-1, edges.size)
     survival[:, -1] = 0.0
     return np.asarray(survival[:, :-1] - survival[:, 1:])

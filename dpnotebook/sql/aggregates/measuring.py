@@ -202,8 +202,12 @@ class Measuring:
 
     def component(self, column: int) -> Component:
         """Return the component that a column of `Totals.numbers` belongs to."""
+        return self.components[self.components_of([column])[0]]
+
+    def components_of(self, columns: Sequence[int]) -> list[int]:
+        """Return the number of the component that each of some columns of `Totals.numbers` belongs to."""
         ends = np.cumsum([component.width for component in self.components])
-        return self.components[int(np.searchsorted(ends, column, side="right"))]
+        return [int(place) for place in np.searchsorted(ends, columns, side="right")]
 
     def contribution_of(self, part: AggregateInput) -> Contribution:
         """Return how what a unit adds to an aggregate is bounded."""

@@ -6,6 +6,7 @@ of rows. They are measured once more by the release's own query, with as much no
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -300,18 +301,21 @@ def _alike(
     return pairs if same else None
 
 
-def _totals(measuring: Measuring, block: NoisyNumbers) -> tuple[object, list[Component]]:
-    """Return what is combined from which components, whatever the numbers of their columns are."""
+def _totals(measuring: Measuring, block: NoisyNumbers) -> tuple[object, list[tuple[Component, int]]]:
+    """Return what is combined from which components, and how often in a row, whatever the numbers of their columns."""
     combine = block.combine.to_json() if isinstance(block.combine, Strategy) else block.combine
-    components = [measuring.component(column) for column in block.columns]
-    each = [
-        replace(
+    runs: list[tuple[Component, int]] = []
+    for place, columns in itertools.groupby(measuring.components_of(block.columns)):
+        one, many = measuring.components[place], len(list(columns))
+        alike = replace(
             one,
             input=None if one.input is None else 0,
             other=None if one.other is None else replace(one.other, input=1),
             together=None if one.together is None else 0,
             contribution=None,  # alike, as the release answers what is asked
         )
-        for one in components
-    ]
-    return combine, each
+        if runs and runs[-1][0] == alike:
+            runs[-1] = alike, runs[-1][1] + many
+        else:
+            runs.append((alike, many))
+    return combine, runs
