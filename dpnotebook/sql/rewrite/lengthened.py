@@ -18,7 +18,7 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 
 STEPS = 1 << 20  # of 1, which a unit adds at most to each of both sums
 LONG = 8  # rows, from which on units count alike
-MOST_ROWS = 10**7  # of a unit in a group, beyond which nothing is squared
+MOST_ROWS = 10**5  # of a unit in a group, beyond which nothing is squared
 
 
 def lengthened(select: PrivateSelect, run: Run) -> NDArray[np.int64]:
@@ -46,11 +46,12 @@ def lengthened_sql(select: PrivateSelect) -> str:
     count = rows.rows(None)
     parts.group(rows.listed)
     parts.weigh()
-    squares = {"q": f"least({count}, {MOST_ROWS})", "p": f"least({count}, {MOST_ROWS}) * w"}
-    added = (f"sum(CAST(({size}) * ({size}) AS DECIMAL(18, 0))) AS {name}" for name, size in squares.items())
+    size = f"CAST(least({count}, {MOST_ROWS}) AS DOUBLE)"  # sums of squares are whole numbers below 2^53
+    squares = {"q": f"{size} * {size}", "p": f"{size} * {size} * (w * w)"}
+    added = (f"sum({square}) AS {name}" for name, square in squares.items())
     parts.add("lengths", f"SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u")
-    counted = f"least(CAST(q AS DOUBLE) / {number(float(LONG**2))}, {number(1.0)})"
-    grown = f"(CAST(p AS DOUBLE) / CAST(q AS DOUBLE) - {number(1.0)}) / {number(select.weights.others**2 - 1.0)}"
+    counted = f"least(q / {number(float(LONG**2))}, {number(1.0)})"
+    grown = f"(p / q - {number(1.0)}) / {number(select.weights.others**2 - 1.0)}"
     each = {"v0": counted, "v1": f"{counted} * ({grown})"}
     scaled = {name: f"floor({value} * {number(float(STEPS))})" for name, value in each.items()}
     whole = (f"{steps.within(value, 0, STEPS)} AS {name}" for name, value in scaled.items())
