@@ -171,7 +171,8 @@ def price(
         known_bounds = _bounds_of(found)
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
-        measured = with_moved(measured, *([foretold.taken(by) for by in told_by] if foretold else told_by))
+        told_by = [foretold.taken(by) for by in told_by] if foretold else told_by
+        measured = with_moved(measured, *told_by, rows=counting_rows)
         if renew:  # of counts and sums an error that is asked for is one of noise
             lost = {i: clip.lost for i, clip in found.items()}
             measured = with_lost_planned(measured, lost, counting_rows, groups[place] if groups else ())

@@ -193,11 +193,12 @@ class ValueHistogram:
         if of is None:
             return (low, high), cut
         if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
-            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, NOTHING)
+            narrow = (high - low) * CLOSER <= within[1] - within[0]
+            return ((low, high), cut) if narrow else (within, NOTHING._replace(spread=cut.spread))
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most / REACH if cut.known else 0.0) * CLOSER <= whole
-        return ((low, high), cut) if better else (within, NOTHING)
+        return ((low, high), cut) if better else (within, NOTHING._replace(spread=cut.spread))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -200,7 +200,10 @@ def trimmed(
     apart = max(_apart(noisy, scale, edges, low, high, squares), lost.most)
     looked = float(np.abs(edges[[0, -1]]).max())
     between = Fraction(low), Fraction(high)
-    return between, Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
+    told = Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
+    if of == "sums":
+        return between, told
+    return between, told._replace(spread=math.sqrt(float((places - places @ weights) ** 2 @ weights)))
 
 
 def found_bins(
