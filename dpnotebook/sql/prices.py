@@ -32,7 +32,7 @@ from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges
-from dpnotebook.sql.rows_profile import counted_rows, rows_sought
+from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
 
@@ -144,13 +144,14 @@ def price(
     each = split(statement.selects, units, accountant)
     for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
         delta = threshold_delta(select, share, books)
-        counting_rows = None
+        asked, counting_rows, noisier = select, None, 1.0
         if (histogram := rows_sought(select, books, share, renew=renew)) is not None:
             counting_rows = counted_rows(histogram.told, select, shares(select, share, accountant), accountant)
+            noisier = max(shares(select, share, accountant).rows, 1) / histogram.told.units
             select = select.with_rows(counting_rows.most)
-        rows.append(counting_rows)
+        rows.append(None if anew else counting_rows)
         certain = certain_clips(select)
-        costs = shares(select, share, accountant, certain)
+        costs = shares(asked if anew else select, share, accountant, certain)
         ranges = {
             i: values
             for i, values in known_ranges(select, books).items()
@@ -161,6 +162,8 @@ def price(
             i: norms for i, norms in told.items() if not renew or is_enough(select, i, norms, finding(select, costs, i))
         }
         foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
+        if anew and counting_rows is not None:
+            counting_rows = counting_rows.told_with(noisier ** (-1.0 / accountant.law.power))
         if foretold is None:
             costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
         suits = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
@@ -181,7 +184,7 @@ def price(
             measurings.append(measured)
             clipped.append(found)
         else:  # what is measured is still to be found
-            measurings.append(measuring(_usually(select), costs, accountant, delta, _bounds_of(certain)))
+            measurings.append(measuring(_usually(asked), costs, accountant, delta, _bounds_of(certain)))
             clipped.append(certain)
         deltas.append(delta)
         share_of_rows = 1.0 if counting_rows is None else counting_rows.kept
@@ -430,7 +433,8 @@ def _may_be_found_anew(statement: Statement, known: Sequence[Mapping[int, Norms]
         [i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres] for select in statement.selects
     ]
     norms = any(i in told for told, of in zip(known, centred, strict=False) for i in of)
-    return norms or any(
+    rows = any(of and known_rows(select, books) for select, of in zip(statement.selects, centred, strict=True))
+    return norms or rows or any(
         i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, taken_to_json, three_digits
@@ -94,6 +94,10 @@ class CountedRows:
         averaged = tuple(told.get("averaged", ()))
         rest = told.get("kept", 1.0), told.get("of_groups", False), *(told.get(part, 0.0) for part in OF_MEANS)
         return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, *rest)
+
+    def told_with(self, less: float) -> CountedRows:
+        """Return about what would be told of means by a histogram whose noise is so many times as much."""
+        return replace(self, walked=self.walked * less, drawn=self.drawn * less**2)
 
     @property
     def words(self) -> str:
