@@ -31,7 +31,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges
+from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges, known_values
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
@@ -174,7 +174,9 @@ def price(
         known_bounds = _bounds_of(found)
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
-        told_by = [foretold.taken(by) for by in told_by] if foretold else told_by
+        if foretold is not None:
+            told_by = [foretold.taken(by) for by in told_by]
+            told_by[1] |= foretold.cuts(select, costs, books)
         measured = with_moved(measured, *told_by, rows=counting_rows)
         if renew:  # of counts and sums an error that is asked for is one of noise
             lost = {i: clip.lost for i, clip in found.items()}
@@ -247,6 +249,17 @@ class _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
         units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
         return cls({i: math.sqrt(before / max(finding(select, costs, i), 1)) for i, before in units.items()})
+
+    def cuts(self, select: PrivateSelect, costs: Shares, books: StatementBooks) -> dict[int, Taken]:
+        """Return what bounds of values will take from variances, which noise of the known histogram decides about."""
+        found = {}
+        for i, times in self.times.items():
+            if not function_of(select.aggregates[i].kind).squares:
+                continue
+            values = known_values(select, i, books) if select.clips(i) else known_ranges(select, books).get(i)
+            if values is not None and values.histogram is not None:
+                found[i] = values.anew(times).suited(select, i, costs, books.accountant)[1]
+        return {i: cut for i, cut in found.items() if cut.known}
 
     def taken(self, known: Mapping[int, Taken]) -> dict[int, Taken]:
         """Return what bounds will take, given what they take now."""
@@ -434,8 +447,12 @@ def _may_be_found_anew(statement: Statement, known: Sequence[Mapping[int, Norms]
     ]
     norms = any(i in told for told, of in zip(known, centred, strict=False) for i in of)
     rows = any(of and known_rows(select, books) for select, of in zip(statement.selects, centred, strict=True))
-    return norms or rows or any(
-        i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
+    return (
+        norms
+        or rows
+        or any(
+            i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
+        )
     )
 
 

@@ -336,6 +336,14 @@ def _counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) 
     return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]
 
 
+def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> Floats:
+    """Return how many units each bin likely holds: those that are found, and likely tails on either side."""
+    first, end = found
+    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True)[0]
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, USUAL, beside=True)[0]
+    return np.concatenate([below[::-1], np.maximum(noisy[first:end], 0.0), above])
+
+
 def _finer(units: Floats) -> Floats:
     """Return how many units each of the finer bins holds that bounds are chosen from, shape (..., FINER * bins)."""
     return np.repeat(units / FINER, FINER, axis=-1)
