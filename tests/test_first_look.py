@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.notebook.estimate.estimate import title_of
 from dpnotebook.planner.plan import KEPT
 from dpnotebook.session import first_look
 from dpnotebook.session.first_look import LOOK, MOST, STEP
@@ -266,3 +267,14 @@ def test_the_planner_prices_multiples_too():
         assert query.plan.cost.units == one.plan.cost.units
         assert "error=2" in query.plan.code
         assert half_width(query.run().frame, "x") <= 2 * KEPT
+
+
+def test_what_an_error_of_counts_holds_for_is_said_before_and_after():
+    closing_, session = opened()
+    with closing_:
+        said = [session.sql(by_line(shown), error=90.0).plan for shown in ("COUNT(*)", "AVG(minutes)")]
+        assert ["error=90 holds for the noise" in str(plan) for plan in said] == [True, False]
+        assert title_of(said[0]).count("what bounds take from them comes on top") == 1
+        session.sql(by_line("COUNT(*)"), epsilon=0.5).run()
+        assert "error=90 holds for the noise" in str(session.sql(by_line("COUNT(*)"), error=90.0).plan)
+        assert "holds for the noise" not in str(session.sql(by_line("COUNT(*)"), epsilon=1.0).plan)

@@ -207,6 +207,7 @@ class Comparisons:
 
 
 KEPT = 1.1  # times an error that was asked for, up to which an interval keeps it whose length noise decides on
+BESIDE_ERROR = "what bounds take from them comes on top, and intervals that are shown hold both"  # of an error of some
 
 
 @dataclass(frozen=True)

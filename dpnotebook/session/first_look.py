@@ -28,6 +28,7 @@ MOST = 4  # of the budget such a part, at most, is paid for an error whose price
 # a known price from there on is worth a look that may find a far lower one, and which takes a third of the last step's
 STEP = 4  # times what the step before took, at most
 STEPS = 8
+HOPELESS = 8  # times what is left, from which on a price is not told so wrongly that another step was worth its own
 MISSED = 2  # times what missed an error, at least, is paid next
 
 Decide = Callable[[Accuracy], Query]
@@ -118,7 +119,10 @@ def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> 
     """Return the plan of a first look, with what may be paid after it."""
     accountant = ledger.accountant
     rest = Rest(accuracy.text, accountant.epsilon(look.most), look.most / accountant.total)
-    return replace(plan, rest=rest)
+    from dpnotebook.sql.plan import said_of_error
+
+    said = said_of_error(plan.question, accuracy.text) if isinstance(plan.question, Statement) else ()
+    return replace(plan, rest=rest, warnings=(*plan.warnings, *said))
 
 
 def answered(query: Query, run: Callable[[Query], Release]) -> Release:
@@ -168,7 +172,9 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
     """Return what is paid next, or what answers for nothing now, or why nothing more is paid.
 
     What comes next is worth at most `STEP` times the last step, and not less than that, or `MISSED` times where it was
-    paid for the error and missed it. It costs less than it is worth where it makes a release sharper.
+    paid for the error and missed it; or all that it is foretold to take, where another step before would leave too
+    little. It costs less than it is worth where it makes a release sharper. Nothing more is paid for what takes far
+    more than is left.
 
     Parameters
     ----------
@@ -191,7 +197,8 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
         needs = plan.cost.units
         least = MISSED * last if missed else last  # what was less did not keep it
         fits = needs <= left and plan.affordable and not plan.forbidden
-        if least <= plan.units <= STEP * last and fits:
+        nothing_between = 2 * STEP * last > left  # that would tell more, and leave enough
+        if least <= plan.units and fits and (plan.units <= STEP * last or nothing_between):
             return step
     except DPError as error:
         why = str(error)
@@ -202,6 +209,8 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
             if needs > left
             else f"what {query.accuracy.text} takes is still told too roughly"
         )
+    if math.isfinite(needs) and needs > HOPELESS * left:
+        return why
     worth = (MISSED if needs < MISSED * last else STEP) * last
     while 2 * worth <= left:
         rung = _at(query, look.decide, worth)

@@ -254,7 +254,7 @@ def measure_statement(
             about = _merged(charge.plan["clipping"][i], about)
         found = CountedRows.from_json(about[ROWS]) if ROWS in about else None
         taken = taken_told(about, select)
-        about["measuring"] = with_lost(with_moved(measured, *taken), answer, *taken, found).to_json()
+        about["measuring"] = with_lost(with_moved(measured, *taken, rows=found), answer, *taken, found).to_json()
         if select.apart is not None:  # of these all rows count, however many are drawn for the others
             about["kept"] = {str(j): 1.0 for j in select.apart.aggregates} | about.get("kept", {})
         numbers.append(answer)

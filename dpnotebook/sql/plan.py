@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.planner.plan import Action, Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
+from dpnotebook.planner.plan import (
+    BESIDE_ERROR,
+    Action,
+    Alternative,
+    BudgetState,
+    Comparisons,
+    Cost,
+    Plan,
+    PlannedMeasure,
+)
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -28,6 +37,7 @@ from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of,
 from dpnotebook.sql.profile import (
     Clip,
     Norms,
+    certain_clips,
     known_norms,
     known_values,
     profile_keys,
@@ -261,6 +271,8 @@ def _plan(
     Its answer is worth so many units; so many are charged, where that is less.
     """
     accountant, first = books.accountant, _leading(parts)
+    said = said_of_error(statement, accuracy.text) if accuracy.error is not None else ()
+    more["warnings"] = (*more["warnings"], *said)
     return StatementPlan(
         question=statement,  # type: ignore[arg-type]
         accuracy=accuracy,
@@ -295,6 +307,27 @@ def _weights_sought(
         for select, clips in zip(statement.selects, priced.clips, strict=True)
         if id(select) in finding and seeks_weights(select, books, clips)
     ]
+
+
+def said_of_error(statement: Statement, asked: str) -> tuple[str, ...]:
+    """Return what an error holds for, where that is not the interval that is shown: counts and sums that are bounded.
+
+    What bounds take from these is hardly told for less than ten times the price of as little noise.
+
+    Parameters
+    ----------
+    statement
+        What is asked.
+    asked
+        The error, as it was asked for.
+    """
+    for select in statement.selects:
+        certain = certain_clips(select)
+        for i, aggregate in enumerate(select.aggregates):
+            found = select.clips(i) and needs_bounds(select, i, certain)
+            if function_of(aggregate.kind).adds and (found or (bool(select.rows_if_hidden) and not select.clips(i))):
+                return (f"{asked} holds for the noise of counts and sums; {BESIDE_ERROR}",)
+    return ()
 
 
 def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks) -> float:

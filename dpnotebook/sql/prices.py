@@ -31,8 +31,8 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges
-from dpnotebook.sql.rows_profile import counted_rows, rows_sought
+from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges, known_values
+from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
 
@@ -144,13 +144,14 @@ def price(
     each = split(statement.selects, units, accountant)
     for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
         delta = threshold_delta(select, share, books)
-        counting_rows = None
+        asked, counting_rows, noisier = select, None, 1.0
         if (histogram := rows_sought(select, books, share, renew=renew)) is not None:
             counting_rows = counted_rows(histogram.told, select, shares(select, share, accountant), accountant)
+            noisier = max(shares(select, share, accountant).rows, 1) / histogram.told.units
             select = select.with_rows(counting_rows.most)
-        rows.append(counting_rows)
+        rows.append(None if anew else counting_rows)
         certain = certain_clips(select)
-        costs = shares(select, share, accountant, certain)
+        costs = shares(asked if anew else select, share, accountant, certain)
         ranges = {
             i: values
             for i, values in known_ranges(select, books).items()
@@ -161,6 +162,8 @@ def price(
             i: norms for i, norms in told.items() if not renew or is_enough(select, i, norms, finding(select, costs, i))
         }
         foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
+        if anew and counting_rows is not None:
+            counting_rows = counting_rows.told_with(noisier ** (-1.0 / accountant.law.power))
         if foretold is None:
             costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
         suits = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
@@ -171,7 +174,10 @@ def price(
         known_bounds = _bounds_of(found)
         measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
         told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
-        measured = with_moved(measured, *([foretold.taken(by) for by in told_by] if foretold else told_by))
+        if foretold is not None:
+            told_by = [foretold.taken(by) for by in told_by]
+            told_by[1] |= foretold.cuts(select, costs, books)
+        measured = with_moved(measured, *told_by, rows=counting_rows)
         if renew:  # of counts and sums an error that is asked for is one of noise
             lost = {i: clip.lost for i, clip in found.items()}
             measured = with_lost_planned(measured, lost, counting_rows, groups[place] if groups else ())
@@ -180,7 +186,7 @@ def price(
             measurings.append(measured)
             clipped.append(found)
         else:  # what is measured is still to be found
-            measurings.append(measuring(_usually(select), costs, accountant, delta, _bounds_of(certain)))
+            measurings.append(measuring(_usually(asked), costs, accountant, delta, _bounds_of(certain)))
             clipped.append(certain)
         deltas.append(delta)
         share_of_rows = 1.0 if counting_rows is None else counting_rows.kept
@@ -243,6 +249,17 @@ class _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
         units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
         return cls({i: math.sqrt(before / max(finding(select, costs, i), 1)) for i, before in units.items()})
+
+    def cuts(self, select: PrivateSelect, costs: Shares, books: StatementBooks) -> dict[int, Taken]:
+        """Return what bounds of values will take from variances, which noise of the known histogram decides about."""
+        found = {}
+        for i, times in self.times.items():
+            if not function_of(select.aggregates[i].kind).squares:
+                continue
+            values = known_values(select, i, books) if select.clips(i) else known_ranges(select, books).get(i)
+            if values is not None and values.histogram is not None:
+                found[i] = values.anew(times).suited(select, i, costs, books.accountant)[1]
+        return {i: cut for i, cut in found.items() if cut.known}
 
     def taken(self, known: Mapping[int, Taken]) -> dict[int, Taken]:
         """Return what bounds will take, given what they take now."""
@@ -429,8 +446,13 @@ def _may_be_found_anew(statement: Statement, known: Sequence[Mapping[int, Norms]
         [i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres] for select in statement.selects
     ]
     norms = any(i in told for told, of in zip(known, centred, strict=False) for i in of)
-    return norms or any(
-        i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
+    rows = any(of and known_rows(select, books) for select, of in zip(statement.selects, centred, strict=True))
+    return (
+        norms
+        or rows
+        or any(
+            i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
+        )
     )
 
 

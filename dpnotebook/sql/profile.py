@@ -318,6 +318,10 @@ class KnownValues:
         """Return whether it serves where values could be found anew for so many units; see `is_enough` of norms."""
         return self.units * (COARSER if self.cut.known else HIDDEN) >= wanted
 
+    def anew(self, times: float) -> KnownValues:
+        """Return about what would be found with so many times the noise; see `ValueHistogram.anew`."""
+        return self if self.histogram is None else replace(self, histogram=self.histogram.anew(times))
+
     def suited(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> tuple[Bounds, Taken]:
         """Return the bounds that suit an aggregate, and what they take from its answer.
 

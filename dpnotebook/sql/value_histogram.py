@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -39,6 +39,7 @@ from dpnotebook.sql.aggregates.value_range import (
     ROUNDS,
     found_bins,
     is_spike,
+    likely_counts,
     located,
     mean_and_deviation,
     range_edges,
@@ -123,6 +124,14 @@ class ValueHistogram:
             cut = self._with_beyond(found, cut, squares=function.squares)
         return (self._centred(found, squares=function.squares) if centred and found else found), cut
 
+    def anew(self, times: float) -> ValueHistogram:
+        """Return about what it would be with so many times the noise: what is found stays, and hardly more is seen.
+
+        Noise of its own in bins where nothing is found is none of the next one's: bounds that are wide for it, or what
+        may lie beyond them, foretell nothing.
+        """
+        return _anew(self, round(math.log2(times)))  # prices that differ little share it
+
     def moved_alone(self, values: Bounds, *, squares: bool) -> MovedAlone:
         """Return what clipping to each of some norms does to a mean or a variance where every unit has one value.
 
@@ -193,11 +202,12 @@ class ValueHistogram:
         if of is None:
             return (low, high), cut
         if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
-            return ((low, high), cut) if (high - low) * CLOSER <= within[1] - within[0] else (within, NOTHING)
+            narrow = (high - low) * CLOSER <= within[1] - within[0]
+            return ((low, high), cut) if narrow else (within, NOTHING._replace(spread=cut.spread))
         units = max(sum(self.counts) / self.parts, 1.0)
         inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
         better = math.hypot(inside, cut.most / REACH if cut.known else 0.0) * CLOSER <= whole
-        return ((low, high), cut) if better else (within, NOTHING)
+        return ((low, high), cut) if better else (within, NOTHING._replace(spread=cut.spread))
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -217,6 +227,17 @@ class ValueHistogram:
         rest = int(told["parts"]), float(told["scale"]), float(told["tail_ratio"]), sure
         beyond = tuple((float(place), float(units)) for place, units in told.get("beyond", ()))
         return cls(between, edges, counts, *rest, beyond)
+
+
+@lru_cache(maxsize=64)
+def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
+    """Return `ValueHistogram.anew` for noise that is doubled so many times."""
+    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=True) if told.counts else None
+    if found is None:
+        return told
+    likely = np.rint(likely_counts(counts, told.scale, edges, found) * told.parts)
+    return replace(told, counts=tuple(map(int, likely)), scale=told.scale * 2.0**doublings, beyond=())
 
 
 @lru_cache(maxsize=256)

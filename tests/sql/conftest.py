@@ -13,6 +13,7 @@ for _name in (
     "reused_visits",
     "noise_studies",
     "messy_tables",
+    "skewed_people",
 ):
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
     _module = importlib.util.module_from_spec(_spec)

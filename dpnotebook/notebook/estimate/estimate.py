@@ -19,6 +19,7 @@ from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.statement_lines import MOST_NAMED, in_short, several
 from dpnotebook.notebook.estimate.expressions import PLAIN, query_in
 from dpnotebook.notebook.magics.magics import SAY_HOW_MUCH, find_session
+from dpnotebook.planner.plan import BESIDE_ERROR
 from dpnotebook.session.session import Session
 
 if TYPE_CHECKING:
@@ -160,12 +161,18 @@ def title_of(plan: Plan) -> str:
         return (
             f"{plan.title}: what {plan.rest.asked} takes is not known yet. A first look takes {_share(plan)} and tells "
             f"it; then the rest would be paid, at most {_most(plan.rest)} in all. {left} of the budget is left now. "
-            "Nothing has been spent, and no data was read."
+            f"Nothing has been spent, and no data was read.{_beside(plan)}"
         )
     return (
         f"{plan.title}: this would take {_share(plan)}; {error}{sure}. {left} of the budget is left now, and {after} "
-        "after it. Nothing has been spent, and no data was read."
+        f"after it. Nothing has been spent, and no data was read.{_beside(plan)}"
     )
+
+
+def _beside(plan: Plan) -> str:
+    """Return what an error that is asked for does not hold for, as a sentence more; empty where it holds for all."""
+    said = next((one for one in plan.warnings if one.endswith(BESIDE_ERROR)), "")
+    return f" Note: {said}." if said else ""
 
 
 def _share(plan: Plan) -> str:

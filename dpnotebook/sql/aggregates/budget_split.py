@@ -25,6 +25,7 @@ PROFILE = Fraction(1, 10)
 QUIET = 20
 OF_VALUES = 4  # histograms of values between which vectors are centred, at finer and finer bins
 OF_NORMS = 2  # as much as so many of these is for norms then, and what units of each norm have on average
+OF_SQUARES = 2  # times as much finds bounds of variances, to which hidden far values matter more than to means
 BESIDE = 12  # parts of that: their means, and what else they have, get so many
 OF_MEANS = (4, 1, 1)
 FIRST_OF_VALUES = Fraction(1, 5)  # of what finds bounds of means, what the first histogram of values costs
@@ -245,7 +246,8 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     histograms = 1
     if function_of(aggregate.kind).centres:
         histograms = OF_NORMS + OF_VALUES * (aggregate.values is None and not inside)
-    return math.floor(min(max(share * PROFILE, Fraction(histograms * UNITS, QUIET**2)), Fraction(share, 2)))
+    times = OF_SQUARES if function_of(aggregate.kind).squares else 1
+    return math.floor(min(max(share * PROFILE * times, Fraction(histograms * UNITS, QUIET**2)), Fraction(share, 2)))
 
 
 def needs_bounds(select: PrivateSelect, index: int, known: Collection[int] = ()) -> bool:

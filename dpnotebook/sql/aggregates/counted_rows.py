@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, taken_to_json, three_digits
@@ -13,6 +13,8 @@ LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
 MOVED = "moved"
 QUANTILES = "quantiles"
+
+OF_MEANS = ("carried", "walked", "drawn")  # what is told of values
 
 NOT_KNOWN = Taken()
 MORE_LOST = ("apart", "looked", "answer", "below", "above", "single", "groups")  # beside about and the most
@@ -50,6 +52,12 @@ class CountedRows:
     carried
         Where values are summed up: by how much the mean of those that count is likely to be another one than that of
         all, in parts of the range of values.
+    walked
+        Where means are asked for: by how many steps units' means move, from one number of rows to twice as many, the
+        mean of those that count is likely to be another one than that of all.
+    drawn
+        Where means are asked for: variance of a mean of the rows that count, as which units and rows these are is
+        chance, times the number of these rows, where values have a variance of 1.
     """
 
     most: int
@@ -61,6 +69,8 @@ class CountedRows:
     kept: float = 1.0
     of_groups: bool = False
     carried: float = 0.0
+    walked: float = 0.0
+    drawn: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -70,7 +80,7 @@ class CountedRows:
         for part in MORE_LOST:
             if math.isfinite(number := getattr(self.lost, part)):
                 told[part] = number
-        told |= {"carried": self.carried} if self.carried else {}
+        told |= {part: number for part in OF_MEANS if (number := getattr(self, part))}
         told |= {"averaged": list(self.averaged)} if self.averaged else {}
         told |= {"of_groups": True} if self.of_groups else {}
         return told | taken_to_json(MOVED, {0: self.moved}) | ({"kept": self.kept} if self.kept < 1.0 else {})
@@ -82,8 +92,12 @@ class CountedRows:
         lost = lost._replace(**{part: told[part] for part in MORE_LOST if part in told})
         moved = taken_from_json(MOVED, told).get(0, NOT_KNOWN)
         averaged = tuple(told.get("averaged", ()))
-        rest = told.get("kept", 1.0), told.get("of_groups", False), told.get("carried", 0.0)
+        rest = told.get("kept", 1.0), told.get("of_groups", False), *(told.get(part, 0.0) for part in OF_MEANS)
         return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, *rest)
+
+    def told_with(self, less: float) -> CountedRows:
+        """Return about what would be told of means by a histogram whose noise is so many times as much."""
+        return replace(self, walked=self.walked * less, drawn=self.drawn * less**2)
 
     @property
     def words(self) -> str:
@@ -102,6 +116,8 @@ class CountedRows:
             if self._left_out and math.isfinite(self.lost.below)
             else ""
         )
+        if self._moving and self.walked:
+            held += f"; intervals of averages are {HELD}, but too short where values go with how many rows one has"
         return f"{count}: {'; '.join(said)}, beside the noise{held}" if said else f"{count}; hardly any has more"
 
     @property

@@ -251,7 +251,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     far = "units" if function.adds and by_norm else "values"
     held = f"; intervals are {HELD}, but not for {far} that are far from all others" if part.reaches_farther else ""
     if _kind(measuring, part) == "rows":
-        return _trimmed(part, cut) + held
+        return _trimmed(part, cut) + held * bool(cut.worst)
     if function.centres:
         less = function.counting_less(norm)
         if lost.known:

@@ -19,6 +19,9 @@ from dpnotebook.sql.aggregates.hidden_tail import possible_losses
 Floats = NDArray[np.float64]
 
 SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
+SELDOM_SQUARED = (
+    0.1  # the same of variances: of which ways tell far more than columns have, beside which noise is little
+)
 RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails are few and make intervals far longer
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
@@ -100,7 +103,7 @@ def lost_between(
     above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
         less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
-        about, most = np.quantile(less, [0.5, most_of_ways])
+        about, most = np.quantile(less, [0.5, 1.0 - SELDOM_SQUARED])
         return Lost(float(about), float(most), float(most), 0.0)
     # What is cut off on one side makes up for nothing: a group may have hardly any of it.
     about, most = np.quantile(above[..., 1] + below[..., 1], [0.5, most_of_ways])

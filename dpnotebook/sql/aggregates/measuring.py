@@ -83,6 +83,9 @@ class AggregateInput:
         standard deviation; intervals reach farther up by that. 0 in records of before this was told.
     moved_down
         The same of too large ones, where intervals reach farther down; None in records of before both were told apart.
+    drawn
+        Of means and variances over rows that are drawn: variance that comes from which units and rows count, times the
+        number of values that count in a group. 0 in records of before this was told.
     lost
         Of counts and sums that were measured: what bounds take from them, in proportion; see `lost_parts.LostParts`.
         Nothing in records of before this was told.
@@ -107,11 +110,12 @@ class AggregateInput:
     moved: float = 0.0
     moved_down: float | None = None
     lost: tuple[float, ...] = ()
+    drawn: float = 0.0
 
     @property
     def reaches_farther(self) -> bool:
         """Whether intervals reach farther for what bounds and norms do."""
-        return any(self.moves) or bool(self.lost)
+        return any(self.moves) or bool(self.lost) or bool(self.drawn)
 
     @property
     def moves(self) -> tuple[float, float]:
@@ -262,6 +266,7 @@ class Measuring:
                 | ({"moved": part.moved} if any(part.moves) else {})
                 | ({"moved_down": part.moved_down} if part.moved_down is not None else {})
                 | ({"lost": list(part.lost)} if part.lost else {})
+                | ({"drawn": part.drawn} if part.drawn else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -308,6 +313,7 @@ class Measuring:
                     moved=float(entry.get("moved", 0.0)),
                     moved_down=entry.get("moved_down"),
                     lost=tuple(entry.get("lost", ())),
+                    drawn=float(entry.get("drawn", 0.0)),
                 )
                 for entry in value["parts"]
             ),

@@ -21,16 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.taken import REACH, Taken
 
 Floats = NDArray[np.float64]
 
 TINY = 1e-300
+WALKED = 0.1  # standard deviations: how far means of units are taken to move where their number of rows doubles
+USUAL_SPREAD = 0.4  # half-widths of declared bounds: how far values are spread where nobody tells
 STRETCHED = 1.5  # of 1, 1.5 and 2 the least with which intervals of averages hold nine times of ten in most tables
 
 
-def with_moved(measuring: Measuring, *told: Mapping[int, Taken]) -> Measuring:
+def with_moved(measuring: Measuring, *told: Mapping[int, Taken], rows: CountedRows | None = None) -> Measuring:
     """Return what is measured, with by how much intervals of means and variances are longer.
 
     Parameters
@@ -39,6 +42,8 @@ def with_moved(measuring: Measuring, *told: Mapping[int, Taken]) -> Measuring:
         What is measured.
     told
         What norms and bounds of values take from answers or move them by, by the number of the aggregate.
+    rows
+        How many rows of a unit count, where that was found.
     """
     parts = list(measuring.parts)
     for i, part in enumerate(parts):
@@ -46,8 +51,22 @@ def with_moved(measuring: Measuring, *told: Mapping[int, Taken]) -> Measuring:
             down, up = (
                 math.hypot(*each) for each in zip((0.0, 0.0), *(_moves(by[i]) for by in told if i in by), strict=True)
             )
-            parts[i] = replace(part, moved=up, moved_down=None if down == up else down)
+            drawn = 0.0
+            if rows is not None and measuring.contribution_of(part).kind == "rows" and part.bounds is not None:
+                size = _spread(part, [by[i].spread for by in told if i in by])
+                walked = WALKED * rows.walked * size
+                down, up, drawn = math.hypot(down, walked), math.hypot(up, walked), rows.drawn * size**2
+                drawn *= not function_of(part.kind).weighted  # of which no number of values tells how they weigh
+            parts[i] = replace(part, moved=up, moved_down=None if down == up else down, drawn=drawn)
     return replace(measuring, parts=tuple(parts))
+
+
+def _spread(part: AggregateInput, told: Sequence[float]) -> float:
+    """Return how far values are spread about a mean, or their squares about a variance, by what is told of values."""
+    assert part.bounds is not None
+    low, high = (float(bound) for bound in part.bounds[:2])
+    size = next(filter(math.isfinite, told), USUAL_SPREAD * (high - low) / 2)
+    return math.sqrt(2.0) * size**2 if function_of(part.kind).squares else size
 
 
 def with_alone(moved: Taken, alone: Sequence[Sequence[float]], norm: float, share: float) -> Taken:

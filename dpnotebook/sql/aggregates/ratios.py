@@ -293,7 +293,7 @@ def _longer(
     values: Floats,
     lower: Floats,
     upper: Floats,
-    moves: tuple[float, float],
+    moves: tuple[Floats, Floats],
     low: float,
     high: float,
     *,
@@ -303,7 +303,7 @@ def _longer(
 
     What moves them is how far intervals reach down for it, and how far up; if that is told apart, also beyond these.
     """
-    if not any(moves):
+    if not np.any(moves):
         return lower, upper
     both = zip((values - lower, upper - values), moves, strict=True)
     below, above = (np.hypot(np.maximum(part, 0.0), moved) for part, moved in both)
@@ -312,9 +312,24 @@ def _longer(
     return (values - below).clip(low - down, high), (values + above).clip(low, high + up)
 
 
-def _reaching(part: AggregateInput, times: float) -> tuple[float, float]:
-    """Return how far intervals reach down and up for what bounds and norms do, at so many standard deviations."""
-    down, up = part.moves
+def moves_of(part: AggregateInput, counted: Floats) -> tuple[Floats, Floats]:
+    """Return how far, in standard deviations, bounds, norms and which rows count may have moved answers: down and up.
+
+    Parameters
+    ----------
+    part
+        What answers are worked out from.
+    counted
+        How many values count in each group.
+    """
+    of_rows = np.sqrt(part.drawn / np.maximum(counted, 1.0))
+    down, up = (np.hypot(moved, of_rows) for moved in part.moves)
+    return down, up
+
+
+def _reaching(part: AggregateInput, times: float, counted: Floats) -> tuple[Floats, Floats]:
+    """Return how far intervals reach down and up for that, at so many standard deviations."""
+    down, up = moves_of(part, counted)
     return times * down, times * up
 
 
@@ -387,13 +402,13 @@ class Ratio(AggregateFunction):
         if sizes.size == 1:
             note = f"errors of {self.errors_of} are those of a group of {sizes[0]:,.0f} {values}"
         else:
-            best = min(math.hypot(reach * errors.min(), moved), most)
+            best = min(float(np.hypot(reach * errors, moved).min()), most)
             note = (
                 f"errors of {self.errors_of} are those of the smallest group, of about {sizes.min():,.0f} {values}; in "
                 f"the largest, of about {sizes.max():,.0f}, ±{best:,.3g}"
             )
         note += self.assumed(part, about) if known is not None else ""
-        return Expectation(np.minimum(errors, most), min(math.hypot(reach * errors.max(), moved), most), note)
+        return Expectation(np.minimum(errors, most), min(float(np.hypot(reach * errors, moved).max()), most), note)
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
         """Return the noisy numbers of values, their means, and their variances where squares are added up too."""
@@ -406,16 +421,17 @@ class Ratio(AggregateFunction):
         variance = (squares[0] / n - mean**2).clip(0, _largest_variance(part)) * half**2 if squares else None
         return KnownGroups.of(n / times, _middle(part) + half * mean, variance)
 
-    def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> float:
-        """Return by how much bounds and norms are taken to move an answer, for intervals that reach so far.
+    def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> Floats:
+        """Return by how much bounds and norms are taken to move answers, for intervals that reach so far: (groups,).
 
         Where they reach farther in one direction it is what half their length is about.
         """
-        return reach * sum(part.moves) / 2
+        down, up = moves_of(part, known.sizes * known.counting)
+        return np.asarray(reach * (down + up) / 2)
 
-    def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
-        """Return answers that were moved as bounds and norms may have moved them, given draws of variance 1."""
-        return values + moved_by(part, drawn)
+    def redrawn(self, values: Floats, moved: Floats) -> Floats:
+        """Return answers that were moved by so much."""
+        return values + moved
 
     def assumed(self, part: AggregateInput, known: KnownGroups) -> str:
         """Return what is assumed of values besides how many they are, in words; empty where that is nothing."""
@@ -458,7 +474,7 @@ class Mean(Ratio):
         # A mean between bounds errs by no more than any guess between them would.
         std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), (high - low) / 2)
         lower, upper = _longer(
-            ratio, lower, upper, _reaching(part, reach / half), low, high, beyond=part.moved_down is not None
+            ratio, lower, upper, _reaching(part, reach / half, n), low, high, beyond=part.moved_down is not None
         )
         middle = _middle(part)
         return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
@@ -590,7 +606,7 @@ class Variance(Ratio):
         low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, low, high)
         slack = np.maximum(high_mean - m, m - low_mean) ** 2
         lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
-        moves = _reaching(part, reach / _half(part) ** 2)
+        moves = _reaching(part, reach / _half(part) ** 2, count)
         lower, upper = _longer(value, lower, upper, moves, 0.0, most, beyond=part.moved_down is not None)
         lower = np.maximum(lower, 0.0)
         spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
@@ -664,18 +680,19 @@ class Deviation(Variance):
         """Return those of the roots of variances."""
         return _half(part) * _moved(*self.of_variances(measuring, part, known), lambda one: np.sqrt(one.clip(0.0)))
 
-    def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> float:
-        """Return by how much bounds and norms may move a standard deviation: the largest one of those that are known.
+    def moved(self, part: AggregateInput, known: KnownGroups, reach: float) -> Floats:
+        """Return by how much bounds and norms may move standard deviations.
 
         Where none is known they are usual: as far as a half-width, or what stands for it.
         """
         variances = np.where(np.isnan(known.variances), _half(part) ** 2, known.variances)
-        down, up = (np.sqrt(np.maximum(variances + reach * moved, 0.0)) for moved in (-part.moves[0], part.moves[1]))
-        return float((up - down).max() / 2)
+        down, up = moves_of(part, known.sizes * known.counting)
+        down, up = (np.sqrt(np.maximum(variances + reach * moved, 0.0)) for moved in (-down, up))
+        return np.asarray((up - down) / 2)
 
-    def redrawn(self, part: AggregateInput, values: Floats, drawn: Floats) -> Floats:
+    def redrawn(self, values: Floats, moved: Floats) -> Floats:
         """Return them by what their variances are moved."""
-        return np.asarray(np.sqrt(np.maximum(values**2 + moved_by(part, drawn), 0.0)))
+        return np.asarray(np.sqrt(np.maximum(values**2 + moved, 0.0)))
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest standard deviation there is between the bounds."""

@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.function import Integers
 from dpnotebook.sql.aggregates.layers import Combination, noise_of, numbers_of
 from dpnotebook.sql.aggregates.lost_parts import lost_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
-from dpnotebook.sql.aggregates.ratios import Ratio
+from dpnotebook.sql.aggregates.ratios import Ratio, moved_by
 from dpnotebook.sql.aggregates.sharpening import measured_scale, weights
 
 Floats = NDArray[np.float64]
@@ -85,8 +85,9 @@ def redraw(
         if part.layers:
             values[i] = _of_layers(measuring, i, numbers, noise) / measuring.weights_of(groups)
         told = salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()
-        if any(part.moves):
-            values[i] = _moved(part, values[i], told)
+        if any(part.moves) or part.drawn:
+            known = function_of(part.kind).known(measuring, part, numbers)
+            values[i] = _moved(part, values[i], np.ones(groups) if known is None else known.sizes, told)
         if part.lost:
             values[i] = _with_lost(measuring, i, values[i], told)
     return Redraws(values, noise, scales_by_group(measuring, groups))
@@ -122,17 +123,22 @@ def _by_group(measuring: Measuring, part: AggregateInput, first: Floats, second:
     return how.by_group(first), how.spreads(first, second, *known) / how.errors(first, *known)
 
 
-def _moved(part: AggregateInput, values: Floats, told: tuple[bytes, ...]) -> Floats:
+def _moved(part: AggregateInput, values: Floats, counted: Floats, told: tuple[bytes, ...]) -> Floats:
     """Return redraws of a mean or a variance, spread by what bounds and norms may have moved it, as its intervals are.
 
-    One half of that, in variances, is alike for all groups: far values are hardly in one of them alone.
+    One half of that, in variances, is alike for all groups: far values are hardly in one of them alone. Which rows
+    count is drawn for each group by itself, of so many values that are counted there.
     """
     draws, groups = values.shape
     drawn = redrawn_noise("gaussian", FINE, draws, groups + 1, *told, b"moved") / FINE
     alike, own = drawn[:, :1], drawn[:, 1:]
     function = function_of(part.kind)
     assert isinstance(function, Ratio)  # nothing else has it
-    return function.redrawn(part, values, (alike + own) / math.sqrt(2.0))
+    moved = moved_by(part, (alike + own) / math.sqrt(2.0))
+    if part.drawn:
+        of_rows = redrawn_noise("gaussian", FINE, draws, groups, *told, b"drawn") / FINE
+        moved = moved + of_rows * np.sqrt(part.drawn / np.maximum(counted, 1.0))
+    return function.redrawn(values, moved)
 
 
 def _with_lost(measuring: Measuring, number: int, values: Floats, told: tuple[bytes, ...]) -> Floats:

@@ -15,6 +15,7 @@ BESIDE_MOST = (
     "above",
     "single",
     "groups",
+    "spread",
 )  # parts of what is told beside the most
 HELD = "longer for that"  # in what is said of intervals that hold what bounds take
 REACH = 1.959964  # standard deviations of noise, which passes them as seldom as bounds take more than the most
@@ -43,6 +44,8 @@ class Taken(NamedTuple):
         NaN where that is not told.
     groups
         Over how many groups it is shared out; NaN likewise.
+    spread
+        Standard deviation of the values that are kept between bounds; NaN likewise.
     """
 
     about: float = math.nan
@@ -54,6 +57,7 @@ class Taken(NamedTuple):
     above: float = math.nan
     single: float = math.nan
     groups: float = math.nan
+    spread: float = math.nan
 
     @property
     def known(self) -> bool:
@@ -76,7 +80,7 @@ class Taken(NamedTuple):
         about, most, apart, below, above = (
             factor * one for one in (self.about, self.most, self.apart, self.below, self.above)
         )
-        return Taken(about, most, self.answer, apart, self.looked, below, above)
+        return Taken(about, most, self.answer, apart, self.looked, below, above, spread=self.spread)
 
     def of_root(self) -> Taken:
         """Return what is taken from the root of the answer."""

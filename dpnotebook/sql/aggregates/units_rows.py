@@ -24,7 +24,13 @@ from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, UnitsByRows, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, expected_errors
-from dpnotebook.sql.aggregates.weights_moved import FARTHEST, squared_errors, squared_shifts, weights_moved
+from dpnotebook.sql.aggregates.weights_moved import (
+    FARTHEST,
+    doublings_walked,
+    squared_errors,
+    squared_shifts,
+    weights_moved,
+)
 
 Floats = NDArray[np.float64]
 
@@ -104,16 +110,27 @@ def rows_to_count(told: RowHistogram, asked: Sequence[Addend | Averaged], groups
     added = [one for one in asked if isinstance(one, Addend)]
     once = added[0].groups if added and all(one.groups is not None for one in added) else None
     lost = _lost(told, found, best, once, groups) if added else NOT_KNOWN
-    carried = 0.0
-    if any(one.of_values for one in added):
-        weights = weights_moved(_lengths(edges), _excess(edges, (best,), None), np.maximum(found.average, 0.0))
-        carried = math.sqrt(float(squared_shifts(weights, _lengths(edges)).mean())) / 2
+    carried, walked, drawn = 0.0, 0.0, 0.0
     averaged = tuple(dict.fromkeys(one.of for one in asked if isinstance(one, Averaged)))
+    weights = weights_moved(_lengths(edges), _excess(edges, (best,), None), np.maximum(found.average, 0.0))
+    if any(one.of_values for one in added):
+        carried = math.sqrt(float(squared_shifts(weights, _lengths(edges)).mean())) / 2
+    if averaged:
+        walked = float(doublings_walked(weights, _lengths(edges))[0])
+        drawn = float(weights.kept[0] * max(_persons(told, found, best), weights.chance[0]))
     moved = _moved(found, edges, best) if averaged else NOT_KNOWN
     left_out, rows = (float(_of(edges, k) @ np.maximum(found.average, 0.0)) for k in (best, 0))
     kept = float(f"{1.0 - left_out / max(rows, 1.0):.4g}")
     return CountedRows(
-        best, lost, of_units=once is not None, moved=moved, averaged=averaged, kept=kept, carried=carried
+        best,
+        lost,
+        of_units=once is not None,
+        moved=moved,
+        averaged=averaged,
+        kept=kept,
+        carried=carried,
+        walked=walked,
+        drawn=drawn,
     )
 
 
@@ -134,10 +151,24 @@ def nearly_best(told: RowHistogram, asked: Sequence[Addend | Averaged], groups: 
     return bool(errors[-1] <= errors.min() + 2 * len(asked) * math.log(NEARLY))
 
 
-def _lost(told: RowHistogram, found: UnitsByRows, best: int, once: int | None, groups: int) -> Taken:
-    """Return how many rows, or units, are left out of a group, in ways alike likely, where so many of a unit count."""
+def _persons(told: RowHistogram, found: UnitsByRows, best: int) -> float:
+    """Return the variance of a mean, where all values of a unit are the same and those of units have a variance of 1.
+
+    It comes from the few units that have most of the rows that do not count. Ways alike likely tell quite different
+    numbers of these: the middle of them is that of logarithms, none of them below one unit with twice as many rows.
+    """
+    every = max(float(_lengths(row_edges(told.most)) @ np.maximum(found.average, 0.0)), 1.0)
+    squares = _ways_left_out(told, best, None)[0]
+    return math.exp(float(np.log(squares + best**2).mean())) / every**2
+
+
+def _ways_left_out(told: RowHistogram, best: int, once: int | None) -> Floats:
+    """Return the rows that do not count of each unit, squared and added up, and their number, in ways alike likely.
+
+    Where a unit counts once in each of so many groups, it is these that do not; shape (2, ways).
+    """
     edges = row_edges(told.most)
-    excess, every = (_excess(edges, (rows,), once)[0] for rows in (best, 0))
+    excess = _excess(edges, (best,), once)[0]
     farthest = np.maximum(np.array(edges[1:], dtype=float) - 1.0 - best, 0.0)
     if once is not None:
         farthest = np.maximum(_reached(np.array(edges[1:]) - 1.0, once) - _reached(np.array([float(best)]), once), 0.0)
@@ -151,7 +182,14 @@ def _lost(told: RowHistogram, found: UnitsByRows, best: int, once: int | None, g
         np.stack([farthest**2, farthest], axis=1),
         heavy=True,
     )
-    squares, left_out = np.maximum(ways, 0.0).T
+    return np.asarray(np.maximum(ways, 0.0).T)
+
+
+def _lost(told: RowHistogram, found: UnitsByRows, best: int, once: int | None, groups: int) -> Taken:
+    """Return how many rows, or units, are left out of a group, in ways alike likely, where so many of a unit count."""
+    edges = row_edges(told.most)
+    excess, every = (_excess(edges, (rows,), once)[0] for rows in (best, 0))
+    squares, left_out = _ways_left_out(told, best, once)
     about, at_most = map(float, np.quantile(left_out, [0.5, 1.0 - RARELY]))
     share = groups**-SPREAD
     about += float(excess @ found.apart.units) if found.apart.likely > EVEN else 0.0

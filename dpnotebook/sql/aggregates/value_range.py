@@ -200,7 +200,10 @@ def trimmed(
     apart = max(_apart(noisy, scale, edges, low, high, squares), lost.most)
     looked = float(np.abs(edges[[0, -1]]).max())
     between = Fraction(low), Fraction(high)
-    return between, Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
+    told = Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
+    if of == "sums":
+        return between, told
+    return between, told._replace(spread=math.sqrt(float((places - places @ weights) ** 2 @ weights)))
 
 
 def found_bins(
@@ -331,6 +334,14 @@ def _counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) 
     below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, USUAL, beside=True)[1:]
     kept = np.maximum(noisy[first:end], 0.0)
     return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]
+
+
+def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> Floats:
+    """Return how many units each bin likely holds: those that are found, and likely tails on either side."""
+    first, end = found
+    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True)[0]
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, USUAL, beside=True)[0]
+    return np.concatenate([below[::-1], np.maximum(noisy[first:end], 0.0), above])
 
 
 def _finer(units: Floats) -> Floats:

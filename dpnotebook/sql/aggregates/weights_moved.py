@@ -70,10 +70,15 @@ def weights_moved(lengths: Floats, excess: Floats, units: Floats) -> Weights:
     return Weights(kept, lost, passed, chance)
 
 
+def doublings_walked(weights: Weights, lengths: Floats) -> Floats:
+    """Return how far the mean of all is likely to move, in steps of a random walk of units' means: shape (tried,)."""
+    doublings = np.diff(np.log2(lengths), prepend=np.log2(lengths[:1]))
+    return np.asarray(np.sqrt(weights.passed**2 @ doublings))
+
+
 def squared_shifts(weights: Weights, lengths: Floats) -> Floats:
     """Return by how much the mean of all is likely to move, squared, in half-widths, for each step: (steps, tried)."""
-    doublings = np.diff(np.log2(lengths), prepend=np.log2(lengths[:1]))
-    return np.square(STEPS)[:, None] * (weights.passed**2 @ doublings)
+    return np.asarray(np.square(STEPS)[:, None] * doublings_walked(weights, lengths) ** 2)
 
 
 def squared_errors(weights: Weights, lengths: Floats, noise: Floats, groups: float) -> Floats:

@@ -77,6 +77,7 @@ def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
     read, function = function_of(parts[-1].kind), function_of(asked.kind)
     alike = function.centres and function.squares == read.squares  # what moves variances is not what moves means
     moved, down = (parts[-1].moved, parts[-1].moved_down) if alike else (0.0, None)
+    drawn = parts[-1].drawn if alike else 0.0
     lost = parts[-1].lost if function.adds and read.adds else ()
     part = replace(
         parts[-1],
@@ -86,6 +87,7 @@ def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
         moved=moved,
         moved_down=down,
         lost=lost,
+        drawn=drawn,
     )
     if len(parts) == 1 or part.bounds is None:
         return part
