@@ -46,7 +46,7 @@ from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.group_weights import GroupWeights, of_equal_size
 from dpnotebook.sql.plan import StatementPlan
-from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges, measured_weights, weights_key
+from dpnotebook.sql.profile import SIZES, Clip, measured_profile, measured_ranges, measured_weights, weights_key
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.reuse.known import PROMISED
 from dpnotebook.sql.reuse.outlines import SHARPER
@@ -338,9 +338,10 @@ def _measured(
         bounds = dict(clips)
         groups, even = 0, math.nan
         if any(select.clips(i) or has_range(select, i) for i in unbounded):
-            there, even, counted = _groups(select, foreseen, run, secret, draw, how.hide)
-            groups = max(len(there), 1)
-            if how.weighs and len(there) > 1:
+            also = (SIZES,) if how.weighs else ()
+            there, even, counted = _groups(select, foreseen, run, secret, draw, how.hide, also)
+            groups = max(len(there.keys), 1)
+            if how.weighs and len(there.keys) > 1:
                 share, spent = for_weights(select, share)
                 weights, of_weighed = measured_weights(select, there, spent, accountant, run, draw)
                 profile[weights_key(select)] = weights.to_json()
@@ -453,23 +454,25 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 
 def _groups(
-    select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[list[tuple[Any, ...]], float, _UnitsOfGroups | None]:
-    """Return the groups that will be shown, and the numbers of units that this follows from.
+    select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool, also: Sequence[Component]
+) -> tuple[Totals, float, _UnitsOfGroups | None]:
+    """Return the groups that will be shown, with what else is added up, and the numbers of units they follow from.
 
     Between them stands how many groups of equal size would have as much noise on their means, on average.
     """
     if planned.counted is None:
-        keys = list(totals(select, (), run, secret).keys)
-        return keys, len(keys), None
+        exact = totals(select, also, run, secret)
+        return exact, len(exact.keys), None
     block = planned.blocks[planned.counted]
     units = planned.component(block.columns[0])
     counting = replace(planned, components=(units,), parts=(), counted=0, blocks=(replace(block, columns=(0,)),))
-    exact = totals(select, counting.components, run, secret)
-    drawn = noisy(counting, exact, draw)
-    shown = released(_showing(counting, hide), exact, drawn)
-    keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
-    return keys, of_equal_size(np.maximum(drawn[shown, 0] / planned.one, 1.0)), _UnitsOfGroups(units, exact, drawn)
+    exact = totals(select, (units, *also), run, secret)
+    of_units = Totals(exact.keys, exact.numbers[:, :1])
+    drawn = noisy(counting, of_units, draw)
+    shown = released(_showing(counting, hide), of_units, drawn)
+    found = Totals(tuple(itertools.compress(exact.keys, shown)), exact.numbers[shown, 1:])
+    even = of_equal_size(np.maximum(drawn[shown, 0] / planned.one, 1.0))
+    return found, even, _UnitsOfGroups(units, of_units, drawn)
 
 
 def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,12 +52,11 @@ from dpnotebook.sql.aggregates.norms import (
 from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
-from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.group_weights import GroupWeights, of_equal_size, weights_by_size
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
-from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.lengthened import STEPS, lengthened
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -678,7 +677,7 @@ def _to_choose_by(
 
 def measured_weights(
     select: PrivateSelect,
-    groups: Sequence[tuple[Any, ...]],
+    there: Totals,
     spent: int,
     accountant: Accountant,
     run: Run,
@@ -691,8 +690,8 @@ def measured_weights(
 
     Parameters
     ----------
-    select, groups
-        The private aggregation, and the groups that will be shown.
+    select, there
+        The private aggregation, and the groups that will be shown, with what adds up to `SIZES`.
     spent
         What this may cost.
     accountant, run, draw
@@ -705,16 +704,14 @@ def measured_weights(
     law, quarter = accountant.law, spent // 4
     if not quarter:
         return GroupWeights(), 1.0
-    found = totals(select, (SIZES,), run, "")
-    rows = {key: row for row, key in enumerate(found.keys)}
-    exact = np.array([found.numbers[rows[key], 0] if key in rows else 0 for key in groups], dtype=np.int64)
+    exact = there.numbers[:, 0]
     scale = accountant.scale(2 * quarter, SIZES.largest**2)
     noise = math.sqrt(law.variance(scale))
     sizes = exact + draw(law.name, scale, exact.size)
-    weights = weights_by_size(select.levels, groups, sizes, noise)
+    weights = weights_by_size(select.levels, there.keys, sizes, noise)
     if not weights.unlike:
         return weights, 1.0
-    times = np.array(weights.of(select.levels, groups), dtype=float)
+    times = np.array(weights.of(select.levels, there.keys), dtype=float)
     scale = accountant.scale(2 * quarter, 2 * STEPS**2)
     counted, grown = lengthened(select.weighed(weights), run) + draw(law.name, scale, 2)
     unsure = math.sqrt(law.variance(scale))
