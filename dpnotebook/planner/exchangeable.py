@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.factored import Factored, InPassing
-from dpnotebook.planner.level_classes import Basis, Boxes, LevelsAsked, Sides, ToldProducts, sides_of
+from dpnotebook.planner.level_classes import Basis, Boxes, LevelsAsked, Sides, ToldProducts, boxes_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
 from dpnotebook.planner.solved import RESIDUAL, refined
@@ -103,7 +103,7 @@ class ByClasses:
     def __init__(self, part: ProductTerm, told: ToldProducts, before: ByClasses | None = None) -> None:
         self._part, self._told, self._passing = part, told, before is not None
         self._before = None if before is None or not before._holds(told) else before
-        self._keys = [place for place, side in enumerate(told.asked) if side.apart]
+        self._keys = [place for place, side in enumerate(told.asked[0]) if side.apart]
         names = [told.names[place] for place in self._keys]
         self._order = [names.index(axis.attribute) for axis in part.axes]  # of the axes among the attributes
         self._levels = [np.asarray(axis.levels, dtype=np.intp) for axis in part.axes]
@@ -160,7 +160,7 @@ class ByClasses:
     @cached_property
     def _seen(self) -> list[set[LevelsAsked]]:
         """What is asked along each attribute."""
-        every = [self._told.asked, *(sides for boxes in self._told.precisions for sides in boxes)]
+        every = [*self._told.asked, *(sides for boxes in self._told.precisions for sides in boxes)]
         return [{sides[place] for sides in every} for place in range(len(self._told.names))]
 
     @cached_property
@@ -171,22 +171,38 @@ class ByClasses:
         """Return the kinds of functions along each attribute that the question has a part in."""
         kinds: list[list[int | None]] = [[None] for _ in self._bases]
         for place in self._keys:
-            kinds[place] += self._bases[place].slices
+            basis = self._bases[place]
+            some = basis.along([sides[place] for sides in self._told.asked]).any(axis=0)
+            kinds[place] += [kind for kind in basis.slices if some[basis.kinds == kind].any()]
         return list(itertools.product(*kinds))
 
     def _solved(self, choice: Choice) -> _Block | InPassing:
         """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
         free = [place for place, kind in enumerate(choice) if kind is None]
         matrix, every = self._matrix(choice)
-        asked: Floats = np.ones((1, 1), dtype=np.float64)
-        for place in reversed(free):
-            side, basis = self._told.asked[place], self._bases[place]
-            asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
+        boxes = self._told.asked
+        if len(boxes) == 1:  # of levels that it leaves out nothing is read
+            everything, asked = all(boxes[0][place].apart for place in free), self._asked(boxes[0], choice, whole=True)
+        else:
+            everything, asked = False, np.asarray(sum(self._asked(sides, choice) for sides in boxes))
         block = Factored(matrix, every=every, queries=len(asked))
-        everything = all(self._told.asked[place].apart for place in free)
         if self._passing and (quick := block.in_passing(asked, single=everything)) is not None:
             return quick
         return _Block(asked, *refined(block, asked, block.inverse if everything else block.applied(asked)))
+
+    def _asked(self, sides: Sides, choice: Choice, *, whole: bool = False) -> Floats:
+        """Return what is asked of a box, in a choice of kinds: shape (queries, classes); of all levels asked apart."""
+        asked = np.ones((1, 1), dtype=np.float64)
+        for place in reversed(range(len(choice))):
+            side, basis, kind = sides[place], self._bases[place], choice[place]
+            along = basis.along([side])
+            if kind is not None:
+                asked = asked if whole else asked * along[0, basis.kinds == kind][0]
+            elif side.apart:
+                asked = np.kron(np.eye(basis.count) if whole else np.diag(along[0]), asked)
+            else:
+                asked = np.kron(along, asked)
+        return asked
 
     def _matrix(self, choice: Choice) -> tuple[Floats, bool]:
         """Return the information matrix of a choice of kinds, and whether each class is measured by itself."""
@@ -565,11 +581,13 @@ def by_classes(
     -------
     None where the question is no count of groups, or of too many cells or classes.
     """
-    asked = sides_of(part, names, domain)
+    asked = boxes_of(part, names, domain)
     if asked is None or math.prod(domain[name].size for name in names) > MOST_CELLS:
         return None
-    if any(len(axis.levels) != int(asked[names.index(axis.attribute)].levels.sum()) for axis in part.axes):
-        return None  # a group of no row
+    for axis in part.axes:
+        some = np.any([sides[names.index(axis.attribute)].levels for sides in asked], axis=0)
+        if len(axis.levels) != int(some.sum()):
+            return None  # a group of no row
     found = ToldProducts(names, domain, asked, most)
     if not found.fits:
         return None

@@ -76,12 +76,6 @@ def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes |
     return tuple(found)
 
 
-def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
-    """Return what is asked along each of some attributes; None where that is no product of levels and sums."""
-    found = boxes_of(part, names, domain)
-    return None if found is None or len(found) > 1 else found[0]
-
-
 def _latest_boxes(known: Repeats, names: tuple[str, ...], domain: Domain) -> list[tuple[ProductTerm, Boxes | None]]:
     """Return what measurements say of some attributes, and `boxes_of` that: kept for the latest, as plans look often.
 
@@ -200,12 +194,12 @@ class ToldProducts:
     names, domain
         The attributes, in the domain's order.
     asked
-        The question, which tells levels apart as well.
+        The question, which tells levels apart as well: the sum of these boxes.
     most
         Products of classes of levels that there is room for; None for `MOST_CLASSES`.
     """
 
-    def __init__(self, names: Sequence[str], domain: Domain, asked: Sides, most: int | None = None) -> None:
+    def __init__(self, names: Sequence[str], domain: Domain, asked: Boxes, most: int | None = None) -> None:
         self.names, self.domain, self.asked = tuple(names), domain, asked
         self._most = MOST_CLASSES if most is None else most
         self.precisions: dict[Boxes, float] = {}
@@ -214,7 +208,7 @@ class ToldProducts:
         self.size = 0  # numbers of all measurements
         self.every = True  # whether all that was measured is here
         self.products = True  # whether all that was measured are products
-        self._apart = [{side.mask} for side in asked]
+        self._apart = [{sides[place].mask for sides in asked} for place in range(len(names))]
         self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
 
     def put(self, known: Repeats) -> None:
@@ -261,7 +255,7 @@ class ToldProducts:
 
     def bases(self) -> list[Basis]:
         """Return the functions of the levels of each attribute."""
-        every = [self.asked, *(sides for boxes in self.precisions for sides in boxes)]
+        every = [*self.asked, *(sides for boxes in self.precisions for sides in boxes)]
         return [
             Basis(self.domain[name].size, list(dict.fromkeys(sides[place] for sides in every)))
             for place, name in enumerate(self.names)
