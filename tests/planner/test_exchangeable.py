@@ -133,13 +133,13 @@ def test_what_is_only_supposed_is_the_same_in_passing_as_with_the_whole_certific
     known = list(recorded.by_queries.values())
     shared = 0
     for part in questions(rng):
-        before, more = by_classes(part, NAMES, DOMAIN, known), RecordedRepeats()
+        before, more = by_classes(part, NAMES, DOMAIN, known, apart=True), RecordedRepeats()
         for number, one in enumerate((Measurement(part.operator, part.axes, part.where), a_measurement(rng)), 100):
             planned = Planned(one, Fraction(int(rng.integers(1, 9))), 0, None)
             more.add(item_of(planned, (number, 0), np.zeros((1, one.operator.shape[0])), LAPLACE))
         told = [*known, *list(more.by_queries.values())[: int(rng.integers(1, 3))]]
         whole, quick = by_classes(part, NAMES, DOMAIN, told), by_classes(part, NAMES, DOMAIN, told, before=before)
-        shared += quick._before is not None
+        shared += quick.information.shares
         variances = whole.variances()
         np.testing.assert_allclose(quick.variances(), variances, rtol=1e-9)
         rows = np.flatnonzero(np.isfinite(variances))
