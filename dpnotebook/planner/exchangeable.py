@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.class_information import ClassInformation
+from dpnotebook.planner.class_information import ROUNDING, ClassInformation
 from dpnotebook.planner.factored import InPassing
 from dpnotebook.planner.level_classes import Asked, Basis, Boxes, LevelsAsked, Sides, ToldProducts, boxes_of
 from dpnotebook.planner.product_terms import ProductTerm
@@ -187,6 +187,8 @@ class ByClasses:
         each = [self._asked(sides, number, choice) for number, sides in enumerate(self._boxes)]
         empty = np.zeros_like(each[0])
         asked = np.concatenate([sum((each[box] for box in boxes), empty) for boxes in self._takes[0]])
+        if len(each) > 1:  # what boxes have of opposite signs is nothing but for rounding
+            asked[np.abs(asked) <= ROUNDING * np.max(np.abs(each))] = 0.0
         single = len(self._boxes) == 1 and len(self._keys) == len(self._sides)
         if self.information.passing and (quick := block.in_passing(asked, single=single)) is not None:
             return quick
@@ -198,16 +200,16 @@ class ByClasses:
         for place in reversed(range(len(choice))):
             side, kind = self._sides[place], choice[place]
             if not isinstance(side, Asked):
-                asked = np.kron(np.eye(side.count), asked) if kind is None else asked
+                asked = np.asarray(np.kron(np.eye(side.count), asked)) if kind is None else asked
             elif kind is None:
-                asked = np.kron(side.along[number : number + 1], asked)
+                asked = np.asarray(np.kron(side.along[number : number + 1], asked))
             else:
                 asked = asked * side.directions[kind[0]][number, kind[1]]
         return asked
 
     @cached_property
     def _by_class(self) -> Floats:
-        """Variances by pattern, and by the classes of the levels of the question's attributes, in the domain's order."""
+        """Variances by pattern and by class of the attributes asked apart, in the domain's order."""
         total = np.zeros([len(self._takes[0]), *(self._bases[place].count for place in self._keys)])
         for choice, block in self._blocks.items():
             known = np.where(block.determined, block.variances, np.inf)
@@ -324,6 +326,10 @@ class ByClasses:
 
     def jointly(self) -> tuple[Floats, Floats]:
         """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
+        return self._jointly
+
+    @cached_property
+    def _jointly(self) -> tuple[Floats, Floats]:
         rows = self._in_functions(np.arange(math.prod(map(len, self._levels))))
         covariance, left = np.zeros((rows.shape[0],) * 2), [np.zeros((rows.shape[0], 0))]
         for choice, block in self._blocks.items():
@@ -366,7 +372,7 @@ class ByClasses:
         return tuple(found)
 
     def _in_functions(self, rows: Indices) -> Floats:
-        """Return some answers in the functions of the levels of the attributes asked apart: (rows, patterns, any...)."""
+        """Return some answers in the functions of levels asked apart, shape (rows, patterns, functions...)."""
         patterns = self._takes[1].transpose(self._order).reshape(-1)[rows]
         levels: dict[int, Indices] = {}
         if self._keys:
@@ -378,7 +384,7 @@ class ByClasses:
         for place in self._keys:
             along = self._bases[place].at(levels[place])
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
-        return found
+        return np.asarray(found)
 
     def _over_cells(self, asked: Floats) -> Floats:
         """Return the coefficients of answers over all cells of the attributes, shape (answers, levels...)."""

@@ -418,6 +418,8 @@ class History:
         if not beside.items:
             return self._in_recorded_classes(part, summand, names, known, whole=whole, most=most)
         domain, before = self.with_ends, None
+        if not beside.supposed:
+            return by_classes(part, names, domain, known, whole=whole, most=most)
         of, latest = (summand, names, self._known(summand).count), self._latest_classes
         if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
             recorded = self._by_importance(part, summand, Telling(()))

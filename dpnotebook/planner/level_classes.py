@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats
+from dpnotebook.query.measurement import Measurement
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
 CUT = 1e-9  # of a level: what a condition takes of a class beside its part of it, below which that is rounding
@@ -221,7 +222,8 @@ class Asked:
                 continue
             _, sizes, functions = np.linalg.svd(own, full_matrices=False)
             functions = functions[sizes > CUT * sizes[0]]
-            self.directions[kind] = own @ functions.T
+            along = own @ functions.T
+            self.directions[kind] = np.where(np.abs(along) > CUT, along, 0.0)
             found.append(functions)
             for number in range(len(functions)):
                 self._slices[kind, number] = slice(at, at := at + 1)
@@ -286,12 +288,26 @@ class ToldProducts:
             self.measured.append((known, first))
             self.size += known.weighted.size
 
-    def _made_room(self, boxes: Boxes) -> bool:
-        masks = [{sides[place].mask for sides in boxes} for place in range(len(self.names))]
+    def has_room(self, measurement: Measurement) -> bool:
+        """Return whether one more would be all here as well, and no other would be left out for it."""
+        part = ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(0))
+        inside = set(measurement.where.attributes) <= set(self.names) and measurement.summand.components == 1
+        boxes = boxes_of(part, self.names, self.domain) if inside else None
+        return boxes is not None and math.prod(self._with(self._masks(boxes))) <= self._most
+
+    def _masks(self, boxes: Boxes) -> list[set[bytes]]:
+        return [{sides[place].mask for sides in boxes} for place in range(len(self.names))]
+
+    def _with(self, masks: Sequence[set[bytes]]) -> list[int]:
+        """Return how many classes there are along each attribute with some conditions more."""
         classes = list(self._classes)
         for place, new in enumerate(masks):
             if not new <= self._apart[place]:
                 classes[place] = self._count(place, self._apart[place] | new)
+        return classes
+
+    def _made_room(self, boxes: Boxes) -> bool:
+        classes = self._with(masks := self._masks(boxes))
         if math.prod(classes) > max(self._most, math.prod(self._classes)):
             return False
         self._classes = classes
