@@ -7,6 +7,7 @@ question's own levels apart, and matrices over them, are made only where somethi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 from dpnotebook.inference.beside_rows import beside
 from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.exchangeable import ByClasses
-from dpnotebook.planner.in_closed_form import ROUNDING, InClosedForm
+from dpnotebook.planner.in_closed_form import ROUNDING, SAFE, InClosedForm
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_part import NEGLIGIBLE, Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.sources import Determined
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Measurement
 
@@ -100,7 +102,13 @@ class BesideGroups:
         mixtures = np.zeros((rows.size, self.count))
         mixtures[np.arange(rows.size), rows] = 1.0
         mixtures[:, self.measured] -= own
-        weights = np.concatenate([reconstruction.mixed(mixture[None]) for mixture in mixtures])
+        weights = reconstruction.mixtures(mixtures[:1])
+        if rows.size > 1:
+            # Of many draws the first answer has too many already.
+            least = max(NEGLIGIBLE * SAFE * math.sqrt(float(self.variances[rows].max())), ROUNDING)
+            if len(keys) + self._drawn(one, np.abs(weights[0]), least) > most:
+                return None
+            weights = np.concatenate([weights, reconstruction.mixtures(mixtures[1:])])
         sizes = np.abs(weights).max(axis=0)
         least = max(NEGLIGIBLE * float(sizes.max(initial=1e-300)), ROUNDING)
         for draws in one.source.draws:
@@ -114,6 +122,15 @@ class BesideGroups:
                 columns.append(np.where(np.abs(counted - near) < ROUNDING, near, counted))
                 keys += [key] * some.size
         return np.concatenate(columns, axis=1), keys
+
+    @staticmethod
+    def _drawn(one: Determined, sizes: Floats, least: float) -> int:
+        """Return how many draws numbers are of that count for more than the least."""
+        count = 0
+        for draws in one.source.draws:
+            each = np.abs(draws.share * np.array([*draws.precisions.values()]))
+            count += int(np.count_nonzero(each[:, None] * sizes[draws.columns] > least))
+        return count
 
     def sources(self) -> tuple[int, ...]:
         """Return nothing: what is only supposed has no number."""

@@ -274,14 +274,20 @@ class ByClasses:
 
     def mixed(self, mixture: Floats) -> Floats:
         """Return what each number counts for in a combination of all answers, shape (1, numbers)."""
-        patterns = len(self._takes[0])
-        asked = np.zeros([patterns, *(self._bases[place].labels.size for place in self._keys)])
-        values = mixture.reshape([levels.size for levels in self._levels]).transpose(np.argsort(self._order))
+        return self.mixtures(mixture[None])
+
+    def mixtures(self, mixtures: Floats) -> Floats:
+        """Return what each number counts for in combinations of all answers, shape (combinations, numbers)."""
+        patterns, count = len(self._takes[0]), len(mixtures)
+        asked = np.zeros([count, patterns, *(self._bases[place].labels.size for place in self._keys)])
+        values = mixtures.reshape([count, *(levels.size for levels in self._levels)])
+        values = values.transpose([0, *(1 + at for at in np.argsort(self._order))])
         levels = [_shaped(self._levels[self._order.index(at)], at, len(self._keys)) for at in range(len(self._keys))]
-        asked[(self._takes[1], *levels)] = values
+        groups: Any = slice(None), self._takes[1], *levels
+        asked[groups] = values
         for at, place in enumerate(self._keys):
-            asked = _along(asked, self._bases[place].of_levels, at + 1)
-        return self._of_numbers(asked[None])
+            asked = _along(asked, self._bases[place].of_levels, at + 2)
+        return self._of_numbers(asked)
 
     def in_turn(self, row: int) -> Iterator[Floats]:
         """Yield what the numbers of each of the `sources` count for in an answer, shape (numbers,)."""
