@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.domain import Domain
 from dpnotebook.planner.factored import Factored
 from dpnotebook.planner.level_classes import Basis, LevelsAsked, Sides, ToldProducts
 
 ROUNDING = 1e-12  # of a precision: what is more by less was added up in another order
-MOST_KEPT = 2 * 10**7  # entries of the matrices of the blocks that are kept
+INFORMED = 4  # sets of attributes, and of measurements that have no room together, that are kept
+MOST_KEPT = 15 * 10**6  # entries of the matrices of their blocks, and of factors
 
 Floats = NDArray[np.float64]
 Kinds = tuple[int | None, ...]
@@ -40,6 +42,11 @@ class ClassInformation:
         self._before = None if before is None or not before._holds(told) else before
         self._blocks: OrderedDict[Kinds, tuple[Factored, bool]] = OrderedDict()
         self._entries = 0
+
+    @property
+    def entries(self) -> int:
+        """How many entries the matrices have that are kept."""
+        return self._entries
 
     @property
     def shares(self) -> bool:
@@ -142,6 +149,29 @@ class ClassInformation:
                 at = int(np.argmax(self.bases[place].kinds == kind))
                 precisions = precisions * ones[place][:, at] * others[place][:, at]
         return precisions, [ones[place] for place in free], [others[place] for place in free]
+
+
+class KeptInformation:
+    """What products tell of classes of levels, of some attributes each: the latest until something is measured."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[Hashable, ...], ClassInformation] = OrderedDict()
+
+    def of(self, key: tuple[Hashable, ...], domain: Domain, told: Callable[[], ToldProducts]) -> ClassInformation:
+        """Return what is kept under a name, of this very domain, or make it of what was told."""
+        found = self._kept.pop(key, None)
+        if found is None or found.told.domain is not domain:
+            found = ClassInformation(told())
+        self._kept[key] = found
+        while len(self._kept) > 1 and (
+            len(self._kept) > INFORMED or sum(one.entries for one in self._kept.values()) > MOST_KEPT
+        ):
+            self._kept.popitem(last=False)
+        return found
+
+    def clear(self) -> None:
+        """Let go of all: something was measured."""
+        self._kept.clear()
 
 
 def _increase(

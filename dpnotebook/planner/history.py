@@ -15,7 +15,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.planner import over_rows
 from dpnotebook.planner.block_queries import same_queries
-from dpnotebook.planner.class_information import ClassInformation
+from dpnotebook.planner.class_information import KeptInformation
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.exchangeable import (
     FEW_CLASSES,
@@ -52,7 +52,6 @@ Names = tuple[Summand, tuple[str, ...], bool]
 
 RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
-INFORMED = 4  # sets of attributes, and of measurements that have no room together, whose classes are kept
 MOST_ROWS = 2  # queries of what was measured of some attributes that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
@@ -166,7 +165,7 @@ class History:
         self._rows: dict[tuple[Summand, tuple[str, ...]], tuple[MeasuredRows, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
         self._latest_classes: tuple[Any, Domain, ProductTerm, ByClasses | None] | None = None
-        self._informed: OrderedDict[tuple[Any, ...], ClassInformation] = OrderedDict()
+        self._informed = KeptInformation()
         self.latest_answers: tuple[object, float, Any] | None = None  # what was told, at which confidence, the answers
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
         self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
@@ -233,6 +232,7 @@ class History:
         """Add a measurement, of a release after those of all others."""
         key = item.key
         self.items[key] = item
+        self._informed.clear()
         self.least_scale = min(self.least_scale, float(item.scale))
         identity, summand = item.measurement.key, item.measurement.summand
         new = identity not in self._by_identity
@@ -441,35 +441,23 @@ class History:
         asked, domain = asked_over(part, names, self.with_ends), self.with_ends
         if asked is None:
             return None
-        of: tuple[Any, ...] = summand, names, self._known(summand).count, most
-        if of not in self._informed or self._informed[of].told.domain is not domain:
-            everything = ToldProducts(names, domain, (), most)
-            for each in self._known(summand).by_queries.values():
-                everything.put(each)
-            self._keep(of, ClassInformation(everything))
-        self._informed.move_to_end(of)
-        information = self._informed[of]
+        of = summand, names, most
+
+        def told(measured: Iterable[Repeats]) -> ToldProducts:
+            found = ToldProducts(names, domain, (), most)
+            for each in measured:
+                found.put(each)
+            return found
+
+        information = self._informed.of(of, domain, lambda: told(self._known(summand).by_queries.values()))
         if not information.told.room and not whole:  # what matters most to the question has it
-            some = ToldProducts(names, domain, (), most)
-            for each in known:
-                some.put(each)
-            of = *of, tuple(each.measurement.key for each, _ in some.measured)
-            if of not in self._informed or self._informed[of].told.domain is not domain:
-                self._keep(of, ClassInformation(some))
-            self._informed.move_to_end(of)
-            information = self._informed[of]
+            some = told(known)
+            chosen = tuple(each.measurement.key for each, _ in some.measured)
+            information = self._informed.of((*of, chosen), domain, lambda: some)
         if not information.told.parts or (whole and not information.told.every):
             return None
         found = ByClasses(part, asked, information)
         return found if found.choices <= MOST_CHOICES else by_classes(part, names, domain, known, apart=True, most=most)
-
-    def _keep(self, of: tuple[Any, ...], information: ClassInformation) -> None:
-        """Keep what was measured of some attributes, and let go of what was measured before the latest."""
-        for old in [old for old in self._informed if old[:2] == of[:2] and old[2] != of[2]]:
-            del self._informed[old]
-        self._informed[of] = information
-        while len(self._informed) > INFORMED:
-            self._informed.popitem(last=False)
 
     def by_rows(
         self, part: ProductTerm, summand: Summand, also: Sequence[Item] = (), *, whole: bool = False
