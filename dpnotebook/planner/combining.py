@@ -20,6 +20,7 @@ from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
 from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
+from dpnotebook.planner.beside_groups import BesideGroups
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
@@ -141,7 +142,7 @@ def combined(
     own: Own | None = None,
     *,
     alone: bool = False,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | None = None,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups | None = None,
 ) -> Combined | None:
     """Return the best answers to what is linear in a question; of its quantiles of one column, the same for all.
 
@@ -219,7 +220,7 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 
 def _from_all(
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
     confidence: float,
     also: Sequence[Item],
 ) -> Estimates:
@@ -263,7 +264,7 @@ def _sharper(
     best: Estimates,
     own: Estimates,
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
     confidence: float,
     also: Sequence[Item],
 ) -> Estimates:
@@ -301,7 +302,7 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
 
 def widths_of(
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
     std_errors: Floats,
     confidence: float,
     also: Sequence[Item] = (),
@@ -320,7 +321,7 @@ def widths_of(
 
 
 def draws_of(
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses,
+    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
     rows: NDArray[np.intp],
     history: History,
     also: Sequence[Item],

@@ -14,6 +14,7 @@ from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Estimates, Floats, QuantileAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
+from dpnotebook.planner.beside_groups import BesideGroups
 from dpnotebook.planner.combining import Promise, combined
 from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.problem import Option, PlanningProblem
@@ -60,7 +61,7 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
 
 def _asked(
     problem: PlanningProblem, option: Option
-) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | None]:
+) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups | None]:
     """Return what is supposed to be measured, and the question over all; without another block if it can."""
     also, quick = problem.quickly_beside(option.items)
     if quick is not None:

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.factored import Factored, InPassing
-from dpnotebook.planner.level_classes import Basis, Boxes, LevelsAsked, Sides, ToldProducts, sides_of
+from dpnotebook.planner.class_information import ROUNDING, ClassInformation
+from dpnotebook.planner.factored import InPassing
+from dpnotebook.planner.level_classes import Asked, Basis, Boxes, LevelsAsked, Sides, ToldProducts, boxes_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats
 from dpnotebook.planner.solved import RESIDUAL, refined
@@ -32,12 +33,12 @@ MOST_CELLS = 10**6  # of the attributes of a question
 FEW_CLASSES = 2_500  # that are solved for where other attributes are looked at beside those of a question,
 FEW_CELLS = 200_000  # with as many cells at most, and
 MOST_BESIDE = 300  # as many different measurements
-ROUNDING = 1e-12  # of a precision: what is more by less was added up in another order
+MOST_CHOICES = 300  # of kinds of functions that a question has a part in: of more it tells levels apart itself
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
-Choice = tuple[int | None, ...]
+Choice = tuple[tuple[int, int] | None, ...]  # of kinds, and of directions along each
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,19 +95,23 @@ class ByClasses:
     ----------
     part
         What is asked: the count of every cell of its axes.
-    told
-        What was measured.
-    before
-        The same question over less, where the rest is only supposed: it is then looked at in passing.
+    boxes
+        The same along each attribute: each count is the sum of those of the boxes.
+    information
+        What was measured; in passing where some of it is only supposed.
     """
 
-    def __init__(self, part: ProductTerm, told: ToldProducts, before: ByClasses | None = None) -> None:
-        self._part, self._told, self._passing = part, told, before is not None
-        self._before = None if before is None or not before._holds(told) else before
-        self._keys = [place for place, side in enumerate(told.asked) if side.apart]
-        names = [told.names[place] for place in self._keys]
+    def __init__(self, part: ProductTerm, boxes: Boxes, information: ClassInformation) -> None:
+        self._part, self._boxes, self.information = part, boxes, information
+        self._told, self._bases = information.told, information.bases
+        self._keys = [place for place, side in enumerate(boxes[0]) if side.apart]
+        names = [self._told.names[place] for place in self._keys]
         self._order = [names.index(axis.attribute) for axis in part.axes]  # of the axes among the attributes
         self._levels = [np.asarray(axis.levels, dtype=np.intp) for axis in part.axes]
+        self._sides = [
+            basis if place in self._keys else Asked(basis, [sides[place] for sides in boxes])
+            for place, basis in enumerate(self._bases)
+        ]
 
     @property
     def names(self) -> Sequence[str]:
@@ -140,144 +145,96 @@ class ByClasses:
         return np.concatenate(told)
 
     @cached_property
-    def _bases(self) -> list[Basis]:
-        return self._told.bases() if self._before is None else self._before._bases
-
-    def _holds(self, told: ToldProducts) -> bool:
-        """Return whether all this is told there too, and what is told there tells apart no more levels than this."""
-        seen, own, least = self._seen, self._told, 1 - ROUNDING
-        return (
-            own.names == told.names
-            and all(told.precisions.get(boxes, 0.0) >= least * before for boxes, before in own.precisions.items())
-            and all(
-                side in here
-                for boxes in told.precisions
-                for sides in boxes
-                for side, here in zip(sides, seen, strict=True)
-            )
-        )
-
-    @cached_property
-    def _seen(self) -> list[set[LevelsAsked]]:
-        """What is asked along each attribute."""
-        every = [self._told.asked, *(sides for boxes in self._told.precisions for sides in boxes)]
-        return [{sides[place] for sides in every} for place in range(len(self._told.names))]
+    def _takes(self) -> tuple[list[list[int]], Indices]:
+        """Which boxes groups are in: of each pattern these, and the pattern of each group in the domain's order."""
+        chosen = [self._levels[self._order.index(at)] for at in range(len(self._keys))]
+        patterns = np.zeros([levels.size for levels in chosen], dtype=np.intp)
+        for number, sides in enumerate(self._boxes):
+            inside = np.ones([1] * len(chosen), dtype=bool)
+            for at, (place, levels) in enumerate(zip(self._keys, chosen, strict=True)):
+                inside = inside & _shaped(sides[place].levels[levels], at, len(chosen))
+            patterns += inside.astype(np.intp) << number
+        found, which = np.unique(patterns, return_inverse=True)
+        boxes = [[number for number in range(len(self._boxes)) if pattern >> number & 1] for pattern in found.tolist()]
+        return boxes, which.reshape(patterns.shape)
 
     @cached_property
     def _blocks(self) -> dict[Choice, _Block | InPassing]:
-        return {choice: self._solved(choice) for choice in self._choices()}
+        return {choice: self._solved(choice) for choice in itertools.product(*self._kinds)}
 
-    def _choices(self) -> list[Choice]:
-        """Return the kinds of functions along each attribute that the question has a part in."""
-        kinds: list[list[int | None]] = [[None] for _ in self._bases]
-        for place in self._keys:
-            kinds[place] += self._bases[place].slices
-        return list(itertools.product(*kinds))
+    @property
+    def choices(self) -> int:
+        """How many products of kinds of functions the question has a part in."""
+        return math.prod(map(len, self._kinds))
+
+    @cached_property
+    def _kinds(self) -> list[list[tuple[int, int] | None]]:
+        """The kinds of functions along each attribute that the question has a part in."""
+        kinds: list[list[tuple[int, int] | None]] = []
+        for place, side in enumerate(self._sides):
+            if isinstance(side, Asked):
+                of = [(kind, number) for kind, own in side.directions.items() for number in range(own.shape[1])]
+            else:
+                levels = self._levels[self._order.index(self._keys.index(place))]
+                some = set(side.kinds[side.labels[levels]].tolist())
+                of = [(kind, 0) for kind in side.slices if kind in some]
+            kinds.append([None, *of])
+        return kinds
 
     def _solved(self, choice: Choice) -> _Block | InPassing:
         """Return the question over the classes of attributes whose kind is the first, and how it is answered."""
-        free = [place for place, kind in enumerate(choice) if kind is None]
-        matrix, every = self._matrix(choice)
-        asked: Floats = np.ones((1, 1), dtype=np.float64)
-        for place in reversed(free):
-            side, basis = self._told.asked[place], self._bases[place]
-            asked = np.asarray(np.kron(np.eye(basis.count) if side.apart else basis.along([side]), asked))
-        block = Factored(matrix, every=every, queries=len(asked))
-        everything = all(self._told.asked[place].apart for place in free)
-        if self._passing and (quick := block.in_passing(asked, single=everything)) is not None:
+        block = self.information.block(tuple(None if kind is None else kind[0] for kind in choice))
+        each = [self._asked(sides, number, choice) for number, sides in enumerate(self._boxes)]
+        empty = np.zeros_like(each[0])
+        asked = np.concatenate([sum((each[box] for box in boxes), empty) for boxes in self._takes[0]])
+        if len(each) > 1:  # what boxes have of opposite signs is nothing but for rounding
+            asked[np.abs(asked) <= ROUNDING * np.max(np.abs(each))] = 0.0
+        single = len(self._boxes) == 1 and len(self._keys) == len(self._sides)
+        if self.information.passing and (quick := block.in_passing(asked, single=single)) is not None:
             return quick
-        return _Block(asked, *refined(block, asked, block.inverse if everything else block.applied(asked)))
+        return _Block(asked, *refined(block, asked, block.inverse if single else block.applied(asked)))
 
-    def _matrix(self, choice: Choice) -> tuple[Floats, bool]:
-        """Return the information matrix of a choice of kinds, and whether each class is measured by itself."""
-        kept = self._matrices.get(choice)
-        if kept is not None:
-            return kept
-        free = [place for place, kind in enumerate(choice) if kind is None]
-        sizes = [self._bases[place].count for place in free]
-        if self._before is None:
-            matrix, every = np.zeros((math.prod(sizes),) * 2), False
-        else:
-            matrix, every = self._before._matrix(choice)
-            matrix = matrix.copy()
-        seen = matrix.reshape(sizes + sizes)
-        for apart, alike in self._alike.items():
-            if all(kind is None or apart[place] for place, kind in enumerate(choice)):
-                precisions, *alongs = self._along_classes(*alike, choice)
-                _increase(seen, [apart[place] for place in free], precisions, *alongs)
-                every |= all(apart[place] for place in free)
-        if not self._passing:  # more will be supposed beside it
-            self._matrices[choice] = matrix, every
-        return matrix, every
-
-    @cached_property
-    def _matrices(self) -> dict[Choice, tuple[Floats, bool]]:
-        return {}
-
-    @cached_property
-    def _alike(self) -> dict[tuple[bool, ...], tuple[Floats, list[Floats], list[Floats]]]:
-        """What was measured, by what it tells apart: the precisions, and what each asks along the classes.
-
-        Of shapes (pairs,), and twice (pairs, classes) for each attribute: a number that is the sum of boxes adds to the
-        information of each pair of these. Of more than before what is more.
-        """
-        before = {} if self._before is None else self._before._told.precisions
-        found: dict[tuple[bool, ...], list[tuple[Sides, Sides, float]]] = {}
-        for boxes, whole in self._told.precisions.items():
-            precision = whole - before.get(boxes, 0.0)
-            if precision <= ROUNDING * whole:
-                continue
-            alike = found.setdefault(tuple(side.apart for side in boxes[0]), [])
-            alike += [(one, other, precision) for one in boxes for other in boxes]
-        return {
-            apart: (
-                np.array([precision for _, _, precision in alike]),
-                [basis.along([sides[place] for sides, _, _ in alike]) for place, basis in enumerate(self._bases)],
-                [basis.along([sides[place] for _, sides, _ in alike]) for place, basis in enumerate(self._bases)],
-            )
-            for apart, alike in found.items()
-        }
-
-    def _along_classes(
-        self, precisions: Floats, ones: Sequence[Floats], others: Sequence[Floats], choice: Choice
-    ) -> tuple[Floats, list[Floats], list[Floats]]:
-        """Return the precision of products in a choice of kinds, and what each asks along the classes of the others."""
-        free = []
-        for place, kind in enumerate(choice):
-            if kind is None:
-                free.append(place)
+    def _asked(self, sides: Sides, number: int, choice: Choice) -> Floats:
+        """Return what is asked of a box in a choice of kinds, by the classes of groups: shape (queries, classes)."""
+        asked: Floats = np.ones((1, 1), dtype=np.float64)
+        for place in reversed(range(len(choice))):
+            side, kind = self._sides[place], choice[place]
+            if not isinstance(side, Asked):
+                asked = np.asarray(np.kron(np.eye(side.count), asked)) if kind is None else asked
+            elif kind is None:
+                asked = np.asarray(np.kron(side.along[number : number + 1], asked))
             else:
-                at = int(np.argmax(self._bases[place].kinds == kind))
-                precisions = precisions * ones[place][:, at] * others[place][:, at]
-        return precisions, [ones[place] for place in free], [others[place] for place in free]
+                asked = asked * side.directions[kind[0]][number, kind[1]]
+        return asked
 
     @cached_property
     def _by_class(self) -> Floats:
-        """Variances by the classes of the levels of the question's attributes, in the domain's order."""
-        total = np.zeros([self._bases[place].count for place in self._keys])
+        """Variances by pattern and by class of the attributes asked apart, in the domain's order."""
+        total = np.zeros([len(self._takes[0]), *(self._bases[place].count for place in self._keys)])
         for choice, block in self._blocks.items():
             known = np.where(block.determined, block.variances, np.inf)
             shape = [self._bases[place].count if choice[place] is None else 1 for place in self._keys]
             share = np.ones(1)
             for place in self._keys:
-                share = np.multiply.outer(share, self._bases[place].share(choice[place]))
-            share, known = share[0], np.broadcast_to(known.reshape(shape), total.shape)
+                kind = choice[place]
+                share = np.multiply.outer(share, self._bases[place].share(None if kind is None else kind[0]))
+            known = np.broadcast_to(known.reshape([-1, *shape]), total.shape)
             with np.errstate(invalid="ignore"):
                 total += np.where(share > 0, known * share, 0.0)
         return total
 
     def _at_levels(self, values: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return what is known by class for every answer, shape (answers,)."""
-        if not self._keys:
-            return values.reshape(1)
-        keys = [self._bases[self._keys[at]] for at in self._order]
-        labels = [basis.labels[levels] for basis, levels in zip(keys, self._levels, strict=True)]
-        return values.transpose(self._order)[np.ix_(*labels)].reshape(-1)
+        """Return what is known by pattern and class for every answer, shape (answers,)."""
+        patterns, labels = self._takes[1], []
+        for at, place in enumerate(self._keys):
+            own = self._bases[place].labels[self._levels[self._order.index(at)]]
+            labels.append(_shaped(own, at, len(self._keys)))
+        return np.asarray(values[(patterns, *labels)]).transpose(self._order).reshape(-1)
 
     @property
     def alike(self) -> Indices:
         """For each answer one whose noise has the same law: by symmetry in the levels of a class."""
-        shape = [self._bases[place].count for place in self._keys]
+        shape = [len(self._takes[0]), *(self._bases[place].count for place in self._keys)]
         kinds = self._at_levels(np.arange(math.prod(shape)).reshape(shape))
         _, first, which = np.unique(kinds, return_index=True, return_inverse=True)
         return np.asarray(first[which.reshape(-1)])
@@ -293,20 +250,23 @@ class ByClasses:
     def answers(self, noisy: Floats) -> Floats:
         """Return the answers that follow from noisy numbers."""
         vector = self._vector(noisy)
-        for place, basis in enumerate(self._bases):
-            vector = _along(vector, basis.of_levels, place)
-        found = np.zeros([self._bases[place].labels.size for place in self._keys])
+        for place, side in enumerate(self._sides):
+            vector = _along(vector, side.of_levels, place)
+        patterns = len(self._takes[0])
+        found = np.zeros([patterns, *(self._bases[place].labels.size for place in self._keys)])
         for choice, block in self._blocks.items():
             free, bound, own = self._free(choice)
             inside = vector[self._functions(choice, range(len(choice)))].transpose(free + bound)
             values = block.coefficients @ inside.reshape(math.prod(inside.shape[: len(free)]), -1)
-            values = values.reshape([self._bases[place].count for place in own] + list(inside.shape[len(free) :]))
-            found[self._functions(choice, self._keys)] = values.transpose(np.argsort(own + bound))
+            apart = [at for at in bound if at in self._keys]  # of the others there is one function
+            many = [inside.shape[len(free) + bound.index(at)] for at in apart]
+            values = values.reshape([patterns, *(self._bases[place].count for place in own), *many])
+            order = [0, *(1 + at for at in np.argsort(own + apart))]
+            found[(slice(None), *self._functions(choice, self._keys))] += values.transpose(order)
         for at, place in enumerate(self._keys):
-            found = _along(found, self._bases[place].at_levels, at)
-        if not self._keys:
-            return found.reshape(1)
-        return np.asarray(found.transpose(self._order)[np.ix_(*self._levels)].reshape(-1))
+            found = _along(found, self._bases[place].at_levels, at + 1)
+        levels = [_shaped(self._levels[self._order.index(at)], at, len(self._keys)) for at in range(len(self._keys))]
+        return np.asarray(found[(self._takes[1], *levels)]).transpose(self._order).reshape(-1)
 
     def weights(self, rows: Indices) -> Floats:
         """Return what each number counts for in some answers, shape (rows, numbers)."""
@@ -314,15 +274,20 @@ class ByClasses:
 
     def mixed(self, mixture: Floats) -> Floats:
         """Return what each number counts for in a combination of all answers, shape (1, numbers)."""
-        asked = np.zeros([self._bases[place].labels.size for place in self._keys])
-        if self._keys:
-            values = mixture.reshape([levels.size for levels in self._levels]).transpose(np.argsort(self._order))
-            asked[np.ix_(*(self._levels[self._order.index(at)] for at in range(len(self._keys))))] = values
-        else:
-            asked += mixture[0]
+        return self.mixtures(mixture[None])
+
+    def mixtures(self, mixtures: Floats) -> Floats:
+        """Return what each number counts for in combinations of all answers, shape (combinations, numbers)."""
+        patterns, count = len(self._takes[0]), len(mixtures)
+        asked = np.zeros([count, patterns, *(self._bases[place].labels.size for place in self._keys)])
+        values = mixtures.reshape([count, *(levels.size for levels in self._levels)])
+        values = values.transpose([0, *(1 + at for at in np.argsort(self._order))])
+        levels = [_shaped(self._levels[self._order.index(at)], at, len(self._keys)) for at in range(len(self._keys))]
+        groups: Any = slice(None), self._takes[1], *levels
+        asked[groups] = values
         for at, place in enumerate(self._keys):
-            asked = _along(asked, self._bases[place].of_levels, at)
-        return self._of_numbers(asked[None])
+            asked = _along(asked, self._bases[place].of_levels, at + 2)
+        return self._of_numbers(asked)
 
     def in_turn(self, row: int) -> Iterator[Floats]:
         """Yield what the numbers of each of the `sources` count for in an answer, shape (numbers,)."""
@@ -367,19 +332,33 @@ class ByClasses:
 
     def jointly(self) -> tuple[Floats, Floats]:
         """Return the covariances of all answers, and what is left of each, as for `joint_measurement.together`."""
+        return self._jointly
+
+    @cached_property
+    def _jointly(self) -> tuple[Floats, Floats]:
         rows = self._in_functions(np.arange(math.prod(map(len, self._levels))))
         covariance, left = np.zeros((rows.shape[0],) * 2), [np.zeros((rows.shape[0], 0))]
         for choice, block in self._blocks.items():
-            _, bound, own = self._free(choice)
-            inside = rows[(slice(None), *self._functions(choice, self._keys))]
-            inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
-            inside = inside.reshape(rows.shape[0], math.prod(inside.shape[1 : 1 + len(bound)]), block.count)
+            inside, _ = self._inside(rows, choice)
+            inside = inside.reshape(rows.shape[0], -1, block.count)
             wide = (inside @ block.covariance).reshape(rows.shape[0], -1)
             covariance += wide @ inside.reshape(rows.shape[0], -1).T
             if isinstance(block, _Block) and not block.determined.all():
                 square = np.asarray(np.linalg.qr(block.residuals.T, mode="r")).T  # as much is left, in fewer numbers
                 left.append((inside @ square).reshape(rows.shape[0], -1))
         return (covariance + covariance.T) / 2, np.concatenate(left, axis=1)
+
+    def _inside(self, asked: Floats, choice: Choice) -> tuple[Floats, list[int]]:
+        """Return answers in the functions of a choice of kinds, and how many of each attribute whose kind is another.
+
+        Shape (answers, functions of the latter..., patterns, classes of the others...).
+        """
+        _, bound, own = self._free(choice)
+        apart = [place for place in bound if place in self._keys]
+        inside = asked[(slice(None), slice(None), *self._functions(choice, self._keys))]
+        many = dict(zip(apart, (inside.shape[2 + self._keys.index(place)] for place in apart), strict=True))
+        order = [0, *(2 + self._keys.index(place) for place in apart), 1, *(2 + self._keys.index(at) for at in own)]
+        return inside.transpose(order), [many.get(place, 1) for place in bound]
 
     def _free(self, choice: Choice) -> tuple[list[int], list[int], list[int]]:
         """Return the attributes whose kind is the first, the others, and those of the former that are asked apart."""
@@ -389,36 +368,43 @@ class ByClasses:
 
     def _functions(self, choice: Choice, places: Iterable[int]) -> tuple[slice, ...]:
         """Return which functions of some attributes are of a choice of kinds."""
-        return tuple(self._bases[place].place(choice[place]) for place in places)
+        found = []
+        for place in places:
+            side, kind = self._sides[place], choice[place]
+            if isinstance(side, Asked):
+                found.append(side.place(kind))
+            else:
+                found.append(side.place(None if kind is None else kind[0]))
+        return tuple(found)
 
     def _in_functions(self, rows: Indices) -> Floats:
-        """Return some answers in the functions of the levels of the attributes that are asked apart."""
+        """Return some answers in the functions of levels asked apart, shape (rows, patterns, functions...)."""
+        patterns = self._takes[1].transpose(self._order).reshape(-1)[rows]
         levels: dict[int, Indices] = {}
         if self._keys:
             for at, own, chosen in zip(
                 self._order, self._levels, np.unravel_index(rows, [own.size for own in self._levels]), strict=True
             ):
                 levels[self._keys[at]] = own[chosen]
-        found = np.ones(rows.size)
+        found = (patterns[:, None] == np.arange(len(self._takes[0]))).astype(float)
         for place in self._keys:
             along = self._bases[place].at(levels[place])
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
-        return found
+        return np.asarray(found)
 
     def _over_cells(self, asked: Floats) -> Floats:
         """Return the coefficients of answers over all cells of the attributes, shape (answers, levels...)."""
-        found = np.zeros([len(asked), *(basis.labels.size for basis in self._bases)])
+        sizes = [side.count if isinstance(side, Asked) else side.labels.size for side in self._sides]
+        found = np.zeros([len(asked), *sizes])
         for choice, block in self._blocks.items():
-            free, bound, own = self._free(choice)
-            inside = asked[(slice(None), *self._functions(choice, self._keys))]
-            inside = inside.transpose([0, *(1 + self._keys.index(place) for place in bound + own)])
-            many = inside.shape[1 : 1 + len(bound)]
-            inside = block.mixed(inside.reshape(len(asked) * math.prod(many), block.count))
+            free, bound, _ = self._free(choice)
+            inside, many = self._inside(asked, choice)
+            inside = block.mixed(inside.reshape(-1, block.count))
             inside = inside.reshape([len(asked), *many, *(self._bases[place].count for place in free)])
             order = np.argsort(bound + free) + 1
             found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
-        for place, basis in enumerate(self._bases):
-            found = _along(found, basis.at_levels, place + 1)
+        for place, side in enumerate(self._sides):
+            found = _along(found, side.at_levels, place + 1)
         return found
 
     def _vector(self, noisy: Floats) -> Floats:
@@ -453,40 +439,6 @@ class ByClasses:
         """Return the levels of the axes of a part, in the domain's order of their attributes."""
         levels = {axis.attribute: np.asarray(axis.levels, dtype=np.intp) for axis in part.axes}
         return [levels[name] for name in self._told.names if name in levels]
-
-
-def _increase(
-    matrix: Floats, apart: Sequence[bool], precisions: Floats, ones: Sequence[Floats], others: Sequence[Floats]
-) -> None:
-    """Add pairs of products to an information matrix, shape (classes..., classes...).
-
-    Parameters
-    ----------
-    matrix
-        What they are added to.
-    apart
-        Of each attribute, whether its classes are asked apart.
-    precisions
-        Of the pairs, shape (pairs,).
-    ones, others
-        What the two of each pair ask along each attribute, shape (pairs, classes).
-    """
-    count = len(apart)
-    if not count:
-        matrix += precisions.sum()
-        return
-    summed = [place for place in range(count) if not apart[place]]
-    columns = [place if apart[place] else count + place for place in range(count)]
-    # Where classes are asked apart, only what is on the diagonal is not 0: a view of it.
-    kept = [*range(count), *(count + place for place in summed)]
-    seen = np.einsum(matrix, [*range(count), *columns], kept)  # type: ignore[arg-type]
-    rows, along = precisions[:, None], np.ones((precisions.size, 1))
-    for place, (one, other) in enumerate(zip(ones, others, strict=True)):
-        own = one * other if apart[place] else one
-        rows = (rows[:, :, None] * own[:, None, :]).reshape(precisions.size, -1)
-        if not apart[place]:
-            along = (along[:, :, None] * other[:, None, :]).reshape(precisions.size, -1)
-    seen += (rows.T @ along).reshape(seen.shape)
 
 
 def _shaped(values: NDArray[Any], place: int, count: int) -> NDArray[Any]:
@@ -539,6 +491,7 @@ def by_classes(
     known: Iterable[Repeats],
     *,
     whole: bool = False,
+    apart: bool = False,
     before: ByClasses | None = None,
     most: int | None = None,
 ) -> ByClasses | None:
@@ -556,8 +509,10 @@ def by_classes(
         What was measured, the most important first: of what has no room, what comes later is left out.
     whole
         Whether to return None rather than leave out anything.
+    apart
+        Whether the question tells levels apart as well: as what is supposed beside `known` may do.
     before
-        As for `ByClasses`.
+        The same question over less, where the rest is only supposed: it is then looked at in passing.
     most
         As for `ToldProducts`.
 
@@ -565,16 +520,31 @@ def by_classes(
     -------
     None where the question is no count of groups, or of too many cells or classes.
     """
-    asked = sides_of(part, names, domain)
-    if asked is None or math.prod(domain[name].size for name in names) > MOST_CELLS:
+    asked = asked_over(part, names, domain)
+    if asked is None:
         return None
-    if any(len(axis.levels) != int(asked[names.index(axis.attribute)].levels.sum()) for axis in part.axes):
-        return None  # a group of no row
-    found = ToldProducts(names, domain, asked, most)
+    found = ToldProducts(names, domain, asked if apart or before is not None else (), most)
     if not found.fits:
         return None
     for each in known:
         found.put(each)
         if whole and not found.every:
             return None
-    return ByClasses(part, found, before) if found.parts else None
+    if not found.parts:
+        return None
+    return ByClasses(part, asked, ClassInformation(found, None if before is None else before.information))
+
+
+def asked_over(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes | None:
+    """Return what a question asks along each of some attributes, in each of the boxes that its rows fall into.
+
+    None where it is no count of groups, or of too many cells.
+    """
+    asked = boxes_of(part, names, domain)
+    if asked is None or math.prod(domain[name].size for name in names) > MOST_CELLS:
+        return None
+    for axis in part.axes:
+        some = np.any([sides[names.index(axis.attribute)].levels for sides in asked], axis=0)
+        if len(axis.levels) != int(some.sum()):
+            return None  # a group of no row
+    return asked

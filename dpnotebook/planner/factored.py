@@ -81,21 +81,18 @@ class Factored:
         The information matrix, shape (numbers, numbers).
     every
         Whether each number is likely to have been measured by itself.
-    queries
-        How many are asked.
     """
 
     updated = False  # as for `Information`: nothing is ever added
 
-    def __init__(self, matrix: Floats, *, every: bool, queries: int) -> None:
+    def __init__(self, matrix: Floats, *, every: bool) -> None:
         self.matrix, self._every = matrix, every
-        self._few = queries <= MANY * len(matrix)
 
     def applied(self, rows: Floats) -> Floats:
         """Return rows times a generalised inverse of the matrix."""
         from scipy.linalg.lapack import dpotrs
 
-        if not self._few:
+        if len(rows) > MANY * len(self.matrix):
             return np.asarray(rows @ self.inverse)
         factor, kept, scale = self._factor
         found = np.zeros(rows.shape)

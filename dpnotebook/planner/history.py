@@ -15,13 +15,23 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.planner import over_rows
 from dpnotebook.planner.block_queries import same_queries
+from dpnotebook.planner.class_information import KeptInformation
 from dpnotebook.planner.closed_form import ClosedForm
-from dpnotebook.planner.exchangeable import FEW_CLASSES, MOST_BESIDE, ByClasses, by_classes, wider_names
+from dpnotebook.planner.exchangeable import (
+    FEW_CLASSES,
+    MOST_BESIDE,
+    MOST_CHOICES,
+    ByClasses,
+    asked_over,
+    by_classes,
+    wider_names,
+)
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_part import Key, Observation
 from dpnotebook.planner.least_squares_state import MOST_ATOMS, MOST_CELLS, LeastSquaresState
+from dpnotebook.planner.level_classes import ToldProducts
 from dpnotebook.planner.over_many_rows import MOST_ASKED, ByManyRows
 from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
@@ -155,6 +165,7 @@ class History:
         self._rows: dict[tuple[Summand, tuple[str, ...]], tuple[MeasuredRows, int]] = {}
         self._latest_found: tuple[Question, int, Any] | None = None
         self._latest_classes: tuple[Any, Domain, ProductTerm, ByClasses | None] | None = None
+        self._informed = KeptInformation()
         self.latest_answers: tuple[object, float, Any] | None = None  # what was told, at which confidence, the answers
         # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
         self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
@@ -221,6 +232,7 @@ class History:
         """Add a measurement, of a release after those of all others."""
         key = item.key
         self.items[key] = item
+        self._informed.clear()
         self.least_scale = min(self.least_scale, float(item.scale))
         identity, summand = item.measurement.key, item.measurement.summand
         new = identity not in self._by_identity
@@ -402,18 +414,50 @@ class History:
         whole: bool = False,
         most: int | None = None,
     ) -> ByClasses | None:
-        """Return how a question follows over some attributes, as `by_classes` does; of the latest what was recorded."""
+        """Return how a question follows over some attributes, as `by_classes` does."""
+        if not beside.items:
+            return self._in_recorded_classes(part, summand, names, known, whole=whole, most=most)
         domain, before = self.with_ends, None
+        if not beside.supposed:
+            return by_classes(part, names, domain, known, whole=whole, most=most)
         of, latest = (summand, names, self._known(summand).count), self._latest_classes
-        if beside.supposed:
-            if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
-                recorded = self._by_importance(part, summand, Telling(()))
-                latest = self._latest_classes = of, domain, part, by_classes(part, names, domain, recorded, most=most)
-            before = latest[3]
-        found = by_classes(part, names, domain, known, whole=whole, before=before, most=most)
-        if found is not None and not beside.items:
-            self._latest_classes = of, domain, part, found
-        return found
+        if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
+            recorded = self._by_importance(part, summand, Telling(()))
+            before = by_classes(part, names, domain, recorded, apart=True, most=most)
+            latest = self._latest_classes = of, domain, part, before
+        return by_classes(part, names, domain, known, whole=whole, apart=True, before=latest[3], most=most)
+
+    def _in_recorded_classes(
+        self,
+        part: ProductTerm,
+        summand: Summand,
+        names: tuple[str, ...],
+        known: Iterable[Repeats],
+        *,
+        whole: bool,
+        most: int | None,
+    ) -> ByClasses | None:
+        """Return how a question follows from what was recorded: of that as much is kept as no question changes."""
+        asked, domain = asked_over(part, names, self.with_ends), self.with_ends
+        if asked is None:
+            return None
+        of = summand, names, most
+
+        def told(measured: Iterable[Repeats]) -> ToldProducts:
+            found = ToldProducts(names, domain, (), most)
+            for each in measured:
+                found.put(each)
+            return found
+
+        information = self._informed.of(of, domain, lambda: told(self._known(summand).by_queries.values()))
+        if not information.told.room and not whole:  # what matters most to the question has it
+            some = told(known)
+            chosen = tuple(each.measurement.key for each, _ in some.measured)
+            information = self._informed.of((*of, chosen), domain, lambda: some)
+        if not information.told.parts or (whole and not information.told.every):
+            return None
+        found = ByClasses(part, asked, information)
+        return found if found.choices <= MOST_CHOICES else by_classes(part, names, domain, known, apart=True, most=most)
 
     def by_rows(
         self, part: ProductTerm, summand: Summand, also: Sequence[Item] = (), *, whole: bool = False

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats
+from dpnotebook.query.measurement import Measurement
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
+CUT = 1e-9  # of a level: what a condition takes of a class beside its part of it, below which that is rounding
 MOST_BOXES = 6  # that the rows of a measurement fall into
 
 Floats = NDArray[np.float64]
@@ -74,12 +76,6 @@ def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes |
             sides.append(LevelsAsked(name in axes, mask.tobytes()))
         found.append(tuple(sides))
     return tuple(found)
-
-
-def sides_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Sides | None:
-    """Return what is asked along each of some attributes; None where that is no product of levels and sums."""
-    found = boxes_of(part, names, domain)
-    return None if found is None or len(found) > 1 else found[0]
 
 
 def _latest_boxes(known: Repeats, names: tuple[str, ...], domain: Domain) -> list[tuple[ProductTerm, Boxes | None]]:
@@ -173,6 +169,12 @@ class Basis:
         result[..., self._order] = found
         return np.asarray(result + (values[..., : self.count] / np.sqrt(self.sizes))[..., self.labels])
 
+    def sums(self, values: Floats) -> Floats:
+        """Return numbers of the levels in the functions of the first kind alone, along the last axis."""
+        found = np.zeros((*values.shape[:-1], self.count))
+        found[..., self.labels[self._order[self._starts]]] = np.add.reduceat(values[..., self._order], self._starts, -1)
+        return found / np.sqrt(self.sizes)
+
     def share(self, kind: int | None) -> Floats:
         """Return how much of a level lies along the functions of a kind, of the first for None; shape (classes,)."""
         if kind is None:
@@ -192,6 +194,58 @@ class Basis:
         return taking if sides[0].apart else taking * np.sqrt(self.sizes)
 
 
+class Asked:
+    """Functions of the levels of an attribute that a question adds up over: of each class, and where it cuts classes.
+
+    What it takes of a class is a part of the class, and along each kind of what adds up to nothing a direction: of all
+    boxes together no more than boxes. They are orthonormal, as those of the basis are.
+
+    Parameters
+    ----------
+    basis
+        The functions that what was measured falls into.
+    sides
+        What is asked along the attribute, box by box.
+    """
+
+    def __init__(self, basis: Basis, sides: Sequence[LevelsAsked]) -> None:
+        taking = np.array([side.levels for side in sides], dtype=float)
+        self._basis, self.along = basis, basis.sums(taking)  # shape (boxes, classes)
+        cut = taking - (self.along / np.sqrt(basis.sizes))[:, basis.labels]
+        self.directions: dict[int, Floats] = {}  # by kind, what each box has along each: shape (boxes, directions)
+        self._slices: dict[tuple[int, int], slice] = {}
+        found = [np.zeros((0, basis.labels.size))]
+        at = basis.count
+        for kind in basis.slices:
+            own = np.where(basis.kinds[basis.labels] == kind, cut, 0.0)
+            if not np.abs(own).max() > CUT:
+                continue
+            _, sizes, functions = np.linalg.svd(own, full_matrices=False)
+            functions = functions[sizes > CUT * sizes[0]]
+            along = own @ functions.T
+            self.directions[kind] = np.where(np.abs(along) > CUT, along, 0.0)
+            found.append(functions)
+            for number in range(len(functions)):
+                self._slices[kind, number] = slice(at, at := at + 1)
+        self._functions = np.concatenate(found)
+        self.count = at
+
+    def of_levels(self, values: Floats) -> Floats:
+        """Return numbers of the levels in the functions, along the last axis."""
+        sums = self._basis.sums(values)
+        return np.concatenate([sums, values @ self._functions.T], axis=-1) if len(self._functions) else sums
+
+    def at_levels(self, values: Floats) -> Floats:
+        """Return numbers in the functions at each level, along the last axis."""
+        basis = self._basis
+        found = (values[..., : basis.count] / np.sqrt(basis.sizes))[..., basis.labels]
+        return np.asarray(found + values[..., basis.count :] @ self._functions if len(self._functions) else found)
+
+    def place(self, kind: tuple[int, int] | None) -> slice:
+        """Return which functions are of a kind, and of a direction along it."""
+        return slice(0, self._basis.count) if kind is None else self._slices[kind]
+
+
 class ToldProducts:
     """What was measured of some attributes, as products with their precision.
 
@@ -199,22 +253,23 @@ class ToldProducts:
     ----------
     names, domain
         The attributes, in the domain's order.
-    asked
-        The question, which tells levels apart as well.
+    apart
+        What tells levels apart as well.
     most
         Products of classes of levels that there is room for; None for `MOST_CLASSES`.
     """
 
-    def __init__(self, names: Sequence[str], domain: Domain, asked: Sides, most: int | None = None) -> None:
-        self.names, self.domain, self.asked = tuple(names), domain, asked
+    def __init__(self, names: Sequence[str], domain: Domain, apart: Boxes = (), most: int | None = None) -> None:
+        self.names, self.domain, self.apart = tuple(names), domain, apart
         self._most = MOST_CLASSES if most is None else most
         self.precisions: dict[Boxes, float] = {}
         self.parts: list[tuple[Repeats, Boxes, ProductTerm, int]] = []  # and where its numbers start among all
         self.measured: list[tuple[Repeats, int]] = []
         self.size = 0  # numbers of all measurements
         self.every = True  # whether all that was measured is here
+        self.room = True  # whether nothing was left out for too many classes
         self.products = True  # whether all that was measured are products
-        self._apart = [{side.mask} for side in asked]
+        self._apart = [{sides[place].mask for sides in apart} for place in range(len(names))]
         self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
 
     def put(self, known: Repeats) -> None:
@@ -228,17 +283,31 @@ class ToldProducts:
                 self.precisions[boxes] = self.precisions.get(boxes, 0.0) + precision
                 self.parts.append((known, boxes, part, first))
             else:
-                self.every = False
+                self.every = self.room = False
         if len(self.parts) > before:
             self.measured.append((known, first))
             self.size += known.weighted.size
 
-    def _made_room(self, boxes: Boxes) -> bool:
-        masks = [{sides[place].mask for sides in boxes} for place in range(len(self.names))]
+    def has_room(self, measurement: Measurement) -> bool:
+        """Return whether one more would be all here as well, and no other would be left out for it."""
+        part = ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(0))
+        inside = set(measurement.where.attributes) <= set(self.names) and measurement.summand.components == 1
+        boxes = boxes_of(part, self.names, self.domain) if inside else None
+        return boxes is not None and math.prod(self._with(self._masks(boxes))) <= self._most
+
+    def _masks(self, boxes: Boxes) -> list[set[bytes]]:
+        return [{sides[place].mask for sides in boxes} for place in range(len(self.names))]
+
+    def _with(self, masks: Sequence[set[bytes]]) -> list[int]:
+        """Return how many classes there are along each attribute with some conditions more."""
         classes = list(self._classes)
         for place, new in enumerate(masks):
             if not new <= self._apart[place]:
                 classes[place] = self._count(place, self._apart[place] | new)
+        return classes
+
+    def _made_room(self, boxes: Boxes) -> bool:
+        classes = self._with(masks := self._masks(boxes))
         if math.prod(classes) > max(self._most, math.prod(self._classes)):
             return False
         self._classes = classes
@@ -261,7 +330,7 @@ class ToldProducts:
 
     def bases(self) -> list[Basis]:
         """Return the functions of the levels of each attribute."""
-        every = [self.asked, *(sides for boxes in self.precisions for sides in boxes)]
+        every = [*self.apart, *(sides for boxes in self.precisions for sides in boxes)]
         return [
             Basis(self.domain[name].size, list(dict.fromkeys(sides[place] for sides in every)))
             for place, name in enumerate(self.names)

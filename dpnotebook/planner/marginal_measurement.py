@@ -16,6 +16,7 @@ from dpnotebook.inference.row_space import RESIDUAL, SolvedRows
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms, beside_atoms
 from dpnotebook.planner.beside_classes import BesideClasses, classes_of_size, variances_beside
+from dpnotebook.planner.beside_groups import BesideGroups, beside_groups
 from dpnotebook.planner.block_queries import Queries
 from dpnotebook.planner.exchangeable import ByClasses
 from dpnotebook.planner.history import MANY_CELLS, History
@@ -280,8 +281,8 @@ def beside_all(
     history: History,
     also: Sequence[Item],
     whole: Callable[[], LinearTarget | None],
-) -> BesideAtoms | BesideClasses | None:
-    """Return a question as it is beside further measurements, where all that was measured is in one block.
+) -> BesideAtoms | BesideClasses | BesideGroups | None:
+    """Return a question as it is beside further measurements, where all that was measured is known together.
 
     Parameters
     ----------
@@ -296,6 +297,8 @@ def beside_all(
     -------
     None where that has to be worked out anew.
     """
+    if isinstance(asked, InClosedForm):
+        return _beside_groups(asked, question, history, also)
     if not isinstance(asked, OverAtoms) or asked.partial or asked.block.sums or question.measures[0].kind == "sum":
         return None  # sums follow from other things as well
     if (said := history.said(asked.block, question.measures[0].summand, also)) is None:
@@ -307,6 +310,18 @@ def beside_all(
     found = beside_atoms(asked.block, asked.queries, said)
     step, least, reach = numbers
     return found and replace(found, step=step, least_scale=least, reach=reach)
+
+
+def _beside_groups(
+    asked: InClosedForm, question: Question, history: History, also: Sequence[Item]
+) -> BesideGroups | None:
+    """Return counts of groups as they are beside measurements of some of them, as for `beside_all`."""
+    if question.measures[0].kind != "count" or len(question.measures) != 1:
+        return None
+    beside = Supposed.of(also).telling(COUNT)
+    told = history.told_of(COUNT) | beside.attributes
+    part = part_of(question, history.domain)
+    return beside_groups(asked, part, beside.items, told, least_scale(history, also))
 
 
 def known_in(

@@ -14,6 +14,7 @@ from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Expected, Floats, LinearAnswers
 from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
+from dpnotebook.planner.beside_groups import BesideGroups
 from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.in_closed_form import InClosedForm
@@ -34,7 +35,7 @@ SPARING = 2  # times the price of a range may be paid for a short piece that lea
 AT_HAND = 2  # proposals whose outlook is kept: one is looked at again after another turned out not to do
 
 Tried = tuple[Sequence[Planned], bool, Supposed, marginal_measurement.LinearTarget | None]
-Beside = BesideAtoms | BesideClasses | None
+Beside = BesideAtoms | BesideClasses | BesideGroups | None
 LookedAt = tuple[Sequence[Planned], marginal_measurement.LinearTarget, Supposed, Beside]
 Words = Callable[[], tuple[tuple[Action, ...], tuple[str, ...]]]
 

@@ -24,7 +24,7 @@ def test_variances_are_those_of_the_pseudo_inverse(rank, every, share):
     queries = rng.normal(size=(round(24 * share), 24))
     if 0 < rank < 24:
         queries[::2] = queries[::2] @ matrix / np.abs(matrix).max()  # determined; the others are not
-    block = Factored(matrix, every=every, queries=len(queries))
+    block = Factored(matrix, every=every)
     z, told = refined(block, queries, block.applied(queries))
     inverse = np.linalg.pinv(matrix, rcond=1e-13, hermitian=True)
     certain = np.abs(queries - queries @ inverse @ matrix).max(axis=1) < 1e-6 * np.abs(queries).max(axis=1)
