@@ -101,7 +101,7 @@ def weights_by_size(levels: Levels, groups: Sequence[tuple[Any, ...]], sizes: Ar
     few = [weight for weight in WEIGHTS if int((each < weight).sum()) <= MOST_LISTED]
     others = min(int(each.max()), few[-1])
     codes = codes_of(levels, groups)
-    if any(isinstance(part, str) and not _is_plain(part) for code in codes for part in code):
+    if not all(_is_plain(part) for code in codes for part in code):
         return GroupWeights()
     listed = zip(codes, map(int, each), strict=True)
     return GroupWeights(tuple((code, weight) for code, weight in listed if weight < others), others)
@@ -133,9 +133,9 @@ def of_equal_size(sizes: NDArray[np.float64]) -> float:
     return float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
 
 
-def _is_plain(text: str) -> bool:
-    """Return whether a text is the same in every database's SQL."""
-    return text.isprintable() and "\\" not in text
+def _is_plain(part: Any) -> bool:
+    """Return whether a value of a key is the same in every database's SQL: whole numbers are, and most texts."""
+    return part is None or isinstance(part, int) or (isinstance(part, str) and part.isprintable() and "\\" not in part)
 
 
 def _told(value: Any) -> tuple[str, str]:

@@ -358,7 +358,7 @@ class PrivateSelect:
     @property
     def can_weigh(self) -> bool:
         """Whether vectors are clipped, of groups that numbers and texts tell apart: some may be multiplied then."""
-        told = all(key.levels is not None or key.kind in ("integer", "text", "boolean") for key in self.keys)
+        told = all(key.levels is not None or key.kind in ("integer", "number", "text", "boolean") for key in self.keys)
         clipped = self.contribution.kind == "l2" and self.apart is None
         return clipped and bool(self.keys) and told and not self.single and self.selection != "public"
 

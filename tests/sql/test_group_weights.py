@@ -4,6 +4,7 @@ import json
 import math
 from contextlib import closing
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import duckdb
@@ -67,6 +68,14 @@ def test_groups_that_a_query_does_not_list_have_the_largest_weight():
     assert len(weights.listed) <= 200
     assert set(weights.of(levels, groups[len(weights.listed) :])) == {weights.others}
     assert list(weights.of(levels, groups)) == sorted(weights.of(levels, groups))
+
+
+@pytest.mark.parametrize(
+    "small", [2, -7, True, None, "b c", "it's", 2.5, Decimal("2.5"), "a\\b", "two\nlines"], ids=repr
+)
+def test_only_keys_that_every_database_writes_alike_are_listed(small):
+    weights = weights_by_size((None,), [(1,), (small,)], [1e6, 1e4], 1.0)
+    assert weights.unlike == (small not in (2.5, "a\\b", "two\nlines"))  # Decimal("2.5") is 2.5
 
 
 rows = st.lists(
