@@ -79,7 +79,7 @@ def test_counts_read_units_and_groups_once_and_find_the_same(asked, key, monkeyp
 
 def test_what_one_statement_found_the_next_ones_use_for_nothing(session):
     first = session.sql(BY_CITY.format("SUM(cost)"), epsilon=1)
-    assert len(first.plan.profiles) == 1
+    assert len(first.plan.profiles) == 2  # norms, and by what is multiplied what people have in groups
     assert not np.isfinite(first.plan.error)
     found = first.run()
     assert "profile" in about(session, found.number)
@@ -103,10 +103,10 @@ def test_what_one_statement_found_the_next_ones_use_for_nothing(session):
 def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(session):
     by_city = session.sql(BY_CITY.format("AVG(cost)"), epsilon=2)
     of_city = by_city.plan.profiles
-    assert len(of_city) == 2
+    assert len(of_city) == 3  # values, norms, and by what is multiplied what people have in groups
     by_city.run()
     by_year = session.sql("SELECT year, AVG(cost) AS a FROM visits GROUP BY year", epsilon=2)
-    assert len(set(by_year.plan.profiles) - set(of_city)) == 1
+    assert len(set(by_year.plan.profiles) - set(of_city)) == 2
     assert by_year.plan.values[0]
     by_year.run()
     rows = session.profile()
@@ -345,7 +345,8 @@ def test_noise_is_drawn_once_for_each_of_what_is_told(session):
 
     session._statements.draw = draw
     session.sql(BY_CITY.format("COUNT(*)"), epsilon=1).run()
-    assert sorted(drawn) == [4, 4, 206]  # units of cities, rows of cities, people by the norm of their rows
+    # Units of cities, sizes of cities, how much vectors grow, people by the norm of their rows, rows of cities.
+    assert drawn == [4, 4, 2, 206, 4]
     drawn.clear()
     session.sql(BY_CITY.format("COUNT(*)"), epsilon=2, fresh=True).run()
     assert drawn == [4, 4]

@@ -344,7 +344,7 @@ def _measured(
             if how.weighs and len(there.keys) > 1:
                 share, spent = for_weights(select, share)
                 weights, of_weighed = measured_weights(select, there, spent, accountant, run, draw)
-                profile[weights_key(select)] = weights.to_json()
+                profile[weights_key(select)] = weights.to_json() | {"units": spent}
                 select, even = select.weighed(weights), of_weighed if weights.unlike else even
         if any(map(select.clips, unbounded)):
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}

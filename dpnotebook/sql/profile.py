@@ -377,8 +377,7 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
 
 def profiled(select: PrivateSelect, books: Books) -> list[Any]:
     """Return the records that a private aggregation may take norms or values from: all must be of the rows of today."""
-    seen = _Consulted(books)
-    select = with_known_weights(select, seen)
+    seen, select = _Consulted(books), with_known_weights(select, books)  # any weights suit any rows
     known_ranges(select, seen)
     known_norms(select, seen, wider=True)
     for i in range(len(select.aggregates)):

@@ -92,14 +92,15 @@ def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     """Noise was in proportion to the square of that: a hundred and ten thousand times as much."""
     frame = visits(values)
     most = float(frame["x"].max())
-    errors = [
-        asked(frame, {"x": dpn.Bins(0, math.ceil(times * most), count=20_000)})[0]["s_std_error"]
-        for times in (1, 10, 100)
-    ]
-    for error in errors[1:]:
-        assert (error < NOBODY_SEES * errors[0]).all()
-    by_itself, _ = asked(frame, {})
-    assert (by_itself["s_std_error"] < NOBODY_SEES * errors[0]).all()
+    domains = [{"x": dpn.Bins(0, math.ceil(times * most), count=20_000)} for times in (1, 10, 100)]
+    first, *others = (usual_error(frame, domain) for domain in (*domains, {}))
+    for error in others:
+        assert (error < NOBODY_SEES * first).all()
+
+
+def usual_error(frame, domain):
+    """Return the error of three sessions' bounds in the middle: one in ten lies twice as far off."""
+    return np.median([asked(frame, domain)[0]["s_std_error"] for _ in range(3)], axis=0)
 
 
 @pytest.mark.one_in(2)

@@ -204,6 +204,9 @@ def test_an_error_that_is_dear_says_what_is_closer(frame):
         assert not any("in place of error=" in line for line in asked.plan.warnings)
 
 
+SAID_OF_CUTS = ("beside the noise", "noise hides how much that takes")
+
+
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "AVG(cost)"])
 def test_a_repeat_says_what_the_release_was_cut_by(frame, what, same_noise):
     """Asked anew it would be cut elsewhere, as more is known by then: the card is about the answer that is there."""
@@ -211,9 +214,9 @@ def test_a_repeat_says_what_the_release_was_cut_by(frame, what, same_noise):
         release = by_city(session, what).run()
         again = by_city(session, what).plan
         assert again.free
-        told = [note.split(": ", 1)[1] for note in release.notes if "beside the noise" in note]
+        told = [note.split(": ", 1)[1] for note in release.notes if any(said in note for said in SAID_OF_CUTS)]
         assert told
-        assert [line for line in again.warnings if "beside the noise" in line] == told
+        assert [line for line in again.warnings if any(said in line for said in SAID_OF_CUTS)] == told
 
 
 def test_whoever_has_more_rows_than_count_is_said_to_be_left_out(frame):

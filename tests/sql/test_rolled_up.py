@@ -189,7 +189,7 @@ def test_months_err_as_their_noise_does(aggregate, rows, more):
     measured = replace(measured, parts=parts)  # intervals hold what bounds take, beside the noise
     numbers = numbers * 40 if aggregate == "AVG(age)" else numbers  # means of many rows err as a ratio hardly does
     starts = np.cumsum([0, *lengths[:-1]])
-    months = added_up(measured, lengths)
+    months = added_up(measured, np.split(np.arange(sum(lengths)), starts[1:]))
     assert months.together == tuple(lengths)
     assert Measuring.from_json(months.to_json()) == months
     random = np.random.default_rng(11)
@@ -209,11 +209,11 @@ def test_months_err_as_their_noise_does(aggregate, rows, more):
         assert (inside.mean(axis=0) >= 0.94).all()
     (worst,) = expected(months, 0.95)
     for length in set(lengths):
-        (alike,) = estimate(added_up(measured, [length, length]), drawn[:2], 0.95)
-        (mixed,) = estimate(added_up(measured, [length, length + 1]), drawn[:2], 0.95)
+        (alike,) = estimate(added_up(measured, [range(length), range(length)]), drawn[:2], 0.95)
+        (mixed,) = estimate(added_up(measured, [range(length), range(length + 1)]), drawn[:2], 0.95)
         assert mixed.std_error[0] == pytest.approx(alike.std_error[0])
         assert mixed.upper[0] == pytest.approx(alike.upper[0])
-        assert expected(added_up(measured, [length]), 0.95)[0].std_error <= worst.std_error * (1 + 1e-9)
+        assert expected(added_up(measured, [range(length)]), 0.95)[0].std_error <= worst.std_error * (1 + 1e-9)
 
 
 def test_what_is_worked_out_of_months_has_the_noise_of_their_days():

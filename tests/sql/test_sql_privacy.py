@@ -32,7 +32,7 @@ from dpnotebook.sql.aggregates.bounds import (
     magnitude_edges,
     parts_of_unit,
 )
-from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, of_range, shares
+from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, OF_SQUARES, PROFILE, of_range, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
@@ -253,7 +253,8 @@ def test_drawn_noise_hides_a_clipped_vector_of_several_sums(kind, numbers, elsew
     chosen = select(aggregate(kind), kind="l2", selection="all")
     centred = (Fraction(3), Fraction(1, 2)) if elsewhere else ()
     bounds = {0: (Fraction(0), Fraction(8), *centred, Fraction(30))}
-    measured = plan(chosen, GAUSSIAN, math.ceil(UNITS / (1 - PROFILE)), found=bounds)
+    finding = PROFILE * (OF_SQUARES if kind == "variance" else 1)
+    measured = plan(chosen, GAUSSIAN, math.ceil(UNITS / (1 - finding)), found=bounds)
     (block,), largest = measured.blocks, measured.components[0].largest
     assert block.measured == len(measured.components) == numbers
     assert {component.largest for component in measured.components} == {largest}
