@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
 # The same of variances: ways tell far more of these than columns have, beside which noise is little.
-SELDOM_SQUARED = 0.07
+SELDOM_SQUARED = 0.04
 RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails are few and make intervals far longer
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
