@@ -38,6 +38,8 @@ NARROWER = 1 - 1e-6  # of a width: what is narrower by less is so by rounding, a
 ROUNDING = 1 + 2e-6  # by which an error may pass the one that was promised
 
 Own = Callable[[], Estimates | None]
+# A question over all that is known, or that is supposed to be.
+OverAll = marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def combined(
     own: Own | None = None,
     *,
     alone: bool = False,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups | None = None,
+    asked: OverAll | None = None,
 ) -> Combined | None:
     """Return the best answers to what is linear in a question; of its quantiles of one column, the same for all.
 
@@ -220,7 +222,7 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 
 def _from_all(
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
+    asked: OverAll,
     confidence: float,
     also: Sequence[Item],
 ) -> Estimates:
@@ -264,7 +266,7 @@ def _sharper(
     best: Estimates,
     own: Estimates,
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
+    asked: OverAll,
     confidence: float,
     also: Sequence[Item],
 ) -> Estimates:
@@ -302,7 +304,7 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
 
 def widths_of(
     history: History,
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
+    asked: OverAll,
     std_errors: Floats,
     confidence: float,
     also: Sequence[Item] = (),
@@ -321,7 +323,7 @@ def widths_of(
 
 
 def draws_of(
-    asked: marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups,
+    asked: OverAll,
     rows: NDArray[np.intp],
     history: History,
     also: Sequence[Item],

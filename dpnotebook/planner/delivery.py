@@ -10,12 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Estimates, Floats, QuantileAnswers
-from dpnotebook.planner.beside_atoms import BesideAtoms
-from dpnotebook.planner.beside_classes import BesideClasses
-from dpnotebook.planner.beside_groups import BesideGroups
-from dpnotebook.planner.combining import Promise, combined
+from dpnotebook.planner.combining import OverAll, Promise, combined
 from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.supposed import Supposed
@@ -59,9 +55,7 @@ def delivered(problem: PlanningProblem, option: Option, accuracy: Accuracy) -> t
     return None
 
 
-def _asked(
-    problem: PlanningProblem, option: Option
-) -> tuple[Supposed, marginal_measurement.LinearTarget | BesideAtoms | BesideClasses | BesideGroups | None]:
+def _asked(problem: PlanningProblem, option: Option) -> tuple[Supposed, OverAll | None]:
     """Return what is supposed to be measured, and the question over all; without another block if it can."""
     also, quick = problem.quickly_beside(option.items)
     if quick is not None:

@@ -53,13 +53,7 @@ from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import keyed_relation, relation_key
 from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
-from dpnotebook.sql.rewrite.bounded_aggregation import (
-    all_magnitudes,
-    placed_sql,
-    sample_sql,
-    totals,
-    totals_beside,
-)
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, placed_sql, sample_sql, totals, totals_beside
 from dpnotebook.sql.rewrite.kept import kept_before, kept_for
 from dpnotebook.sql.rewrite.profiles import SPARE, KeepHow
 from dpnotebook.sql.rows_profile import measured_rows
@@ -236,8 +230,9 @@ def measure_statement(
         counted = charge.plan[ROWS][i] if ROWS in charge.plan else None
         if counted is not None:
             select = select.with_rows(counted["most"])
-        if (weights := charge.plan.get(WEIGHTS, [None] * (i + 1))[i]) is not None:
-            select = select.weighed(GroupWeights.from_json(weights))
+        of_groups = charge.plan[WEIGHTS][i] if WEIGHTS in charge.plan else None
+        if of_groups is not None:
+            select = select.weighed(GroupWeights.from_json(of_groups))
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
         several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
@@ -343,9 +338,9 @@ def _measured(
             groups = max(len(there.keys), 1)
             if how.weighs and len(there.keys) > 1:
                 share, spent = for_weights(select, share)
-                weights, of_weighed = measured_weights(select, there, spent, accountant, run, draw)
-                profile[weights_key(select)] = weights.to_json() | {"units": spent}
-                select, even = select.weighed(weights), of_weighed if weights.unlike else even
+                of_groups, of_weighed = measured_weights(select, there, spent, accountant, run, draw)
+                profile[weights_key(select)] = of_groups.to_json() | {"units": spent}
+                select, even = select.weighed(of_groups), of_weighed if of_groups.unlike else even
         if any(map(select.clips, unbounded)):
             told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
             norms, found, share = measured_profile(select, told, share, accountant, groups, even, once, draw, keeping)

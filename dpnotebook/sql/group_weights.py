@@ -2,12 +2,12 @@
 
 Clipped to one norm, all groups have the same noise, which is little beside a large group and hides a small one. Where
 units are in small groups with a small part of their rows, these are multiplied first, and the noisy number is divided
-in the end: its noise is less by as much, and vectors are hardly longer. Would all units be spread as all rows are, the
-squared errors of all groups together were least with the root of how much smaller a group is than the largest; a little
-less than the root is hardly worse. Where units are in one group each their vectors would be as much longer, and what is
-clipped would be that of small groups: how much longer they are is told, and with little gain nothing is multiplied.
+in the end: its noise is less by as much, and vectors are hardly longer. If all units were spread as all rows are, the
+squared errors of all groups together would be least with the root of how much smaller a group is than the largest; a
+little less than the root is hardly worse. Where units are in one group each, their vectors would be as much longer, and
+those of small groups would be clipped: how much longer vectors are is told, and for little gain nothing is multiplied.
 
-All of that are noisy numbers that were paid for. Whatever they are, all vectors are clipped to one norm.
+Both are noisy numbers that were paid for. Whatever they are, all vectors are clipped to one norm.
 """
 
 from __future__ import annotations

@@ -224,9 +224,12 @@ def may_weigh(select: PrivateSelect) -> bool:
 
 def seeks_weights(select: PrivateSelect, books: Books, known: Collection[int]) -> bool:
     """Return whether it is still to be found how large groups are, before any vector is clipped to a norm."""
-    if not may_weigh(select) or _known_weights(select, books) is not None:
-        return False
-    return all(needs_bounds(select, i, known) for i in range(len(select.aggregates)))
+    return finds_weights(select, known) and _known_weights(select, books) is None
+
+
+def finds_weights(select: PrivateSelect, known: Collection[int] = ()) -> bool:
+    """Return whether a private aggregation by itself finds weights of groups: all of its norms are to be found."""
+    return may_weigh(select) and all(needs_bounds(select, i, known) for i in range(len(select.aggregates)))
 
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:

@@ -29,7 +29,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import without_lost
 from dpnotebook.sql.aggregates.taken import parts_of
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
-from dpnotebook.sql.profile import certain_clips, may_weigh
+from dpnotebook.sql.profile import certain_clips, finds_weights
 from dpnotebook.sql.reuse.cover import Cover, cover
 from dpnotebook.sql.reuse.outlines import SHARPER, Outline, columns_of, outline
 from dpnotebook.sql.reuse.rows import KEYED, wider_keys
@@ -358,7 +358,7 @@ def alone(
     try:
         # By itself it would have to find these bounds too.
         costs = shares(select, units, books.accountant, certain_clips(select))
-        if may_weigh(select) and len(sought) == len(select.aggregates):
+        if finds_weights(select):
             costs, _ = for_weights(select, costs)
         delta, bounded = threshold_delta(select, units, books), _bounded_like(select, released)
         found = measuring(bounded, costs, books.accountant, delta, bounds)
