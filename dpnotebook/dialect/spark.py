@@ -115,12 +115,21 @@ def _sorted(value: exp.Expr) -> exp.Expr:
     return call("ARRAY_SORT", call("COLLECT_LIST", value.copy()))
 
 
+def _spark_clock(node: exp.AtTimeZone) -> exp.Expr:
+    """Return what clocks show at times of UTC: both ways there are one function."""
+    inner: exp.Expr = node.this
+    if isinstance(node.parent, exp.AtTimeZone):
+        return inner
+    return call("CONVERT_TIMEZONE", exp.Literal.string("UTC"), node.args["zone"], inner)
+
+
 def _same(node: exp.Expr) -> exp.Expr:
     return node
 
 
 SPARK: dict[type[exp.Expr], Rule] = {
     exp.TryCast: _spark_try_cast,
+    exp.AtTimeZone: _spark_clock,
     exp.Window: _spark_window,
     exp.Floor: _spark_floor,
     exp.Ceil: _spark_floor,

@@ -88,6 +88,11 @@ class Source(ABC):
         return frozenset()
 
     @property
+    def clocks(self) -> Mapping[str, str]:
+        """The time zones of columns of moments, where their types name one that has changing clocks."""
+        return {}
+
+    @property
     def integers_are_numbers(self) -> bool:
         """Whether whole numbers are taken for numbers of any kind, as in a frame, where a gap makes them floats."""
         return False

@@ -15,6 +15,7 @@ from dpnotebook.engine.frames import FrameColumns
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.same import equal, same_memory, share_memory
 from dpnotebook.engine.sealed import sealed
+from dpnotebook.engine.time_zones import clocks_of
 from dpnotebook.errors import DomainError
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class FrameSource(Source):
     def columns(self) -> Sequence[str]:
         """Names of all columns that have a text for a name."""
         return self.copied.names if self.names is None else list(self.names)
+
+    @property
+    def clocks(self) -> Mapping[str, str]:
+        """The time zones of its columns of moments."""
+        return clocks_of(self.frame, self.columns)
 
     def select(self, columns: Sequence[str]) -> FrameSource:
         """Return the snapshot of some columns alone: DuckDB need not understand the others, nor tell "Id" from "id"."""

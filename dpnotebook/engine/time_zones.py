@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from dpnotebook.domain import Attribute, Dates, Domain, Times
+from dpnotebook.domain.calendar import NoDate, time_zone
 from dpnotebook.errors import DomainError, shorten
+
+UTC = ("UTC", "Etc/UTC", "GMT")
 
 
 def with_time_zones(domain: Domain, data: Any) -> Domain:
@@ -25,6 +29,28 @@ def with_time_zones(domain: Domain, data: Any) -> Domain:
             if zone is not None:
                 found[name] = attribute.in_zone(zone)
     return Domain({**domain, **found}) if found else domain
+
+
+def clocks_of(data: Any, names: Iterable[str]) -> dict[str, str]:
+    """Return the time zones of columns of a frame, but for UTC and zones without a name.
+
+    Parameters
+    ----------
+    data
+        The frame; only types of columns are looked at.
+    names
+        Of the columns.
+    """
+    found = {name: zone for name in names if (zone := _zone_of(data, name)) not in (None, *UTC)}
+    return {name: zone for name, zone in found.items() if zone is not None and _is_known(zone)}
+
+
+def _is_known(zone: str) -> bool:
+    try:
+        time_zone(zone)
+    except NoDate:
+        return False
+    return True
 
 
 def check_time_zone(name: str, attribute: Dates | Times, zoned: bool) -> None:

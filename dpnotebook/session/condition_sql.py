@@ -75,12 +75,12 @@ def _levels_sql(name: str, attribute: Attribute, mask: Mask, kind: str) -> list[
     if regular.all() and every and not null:
         return [f"{column} IS NOT NULL"]
     if isinstance(attribute, Range | Bins | Dates):
-        runs = [_run_sql(name, attribute, column, *run, kind) for run in attribute.runs(mask)]
+        runs = [_run_sql(attribute, column, *run, kind) for run in attribute.runs(mask)]
         if len(runs) == 1 and not other and not null:
             return runs[0]
         parts = [_joined(run, "AND") for run in runs]
         if other:
-            low, high = _ends(name, attribute, 0, attribute.regular)
+            low, high = _ends(attribute, 0, attribute.regular)
             closed = isinstance(attribute, Bins)
             parts.append(f"({column} < {low} OR {column} {'>' if closed else '>='} {high})")
     else:
@@ -90,8 +90,8 @@ def _levels_sql(name: str, attribute: Attribute, mask: Mask, kind: str) -> list[
     return [_joined(parts, "OR")]
 
 
-def _run_sql(name: str, attribute: Range | Bins | Dates, column: str, start: int, stop: int, kind: str) -> list[str]:
-    low, high = _ends(name, attribute, start, stop)
+def _run_sql(attribute: Range | Bins | Dates, column: str, start: int, stop: int, kind: str) -> list[str]:
+    low, high = _ends(attribute, start, stop)
     open_below = attribute.clamps and start == 0
     open_above = attribute.clamps and stop == attribute.regular
     if isinstance(attribute, Range) and stop == start + 1 and kind == "integer" and not (open_below or open_above):
@@ -102,16 +102,12 @@ def _run_sql(name: str, attribute: Range | Bins | Dates, column: str, start: int
     return parts
 
 
-def _ends(name: str, attribute: Range | Bins | Dates, start: int, stop: int) -> tuple[str, str]:
+def _ends(attribute: Range | Bins | Dates, start: int, stop: int) -> tuple[str, str]:
     """Return where levels start to stop - 1 begin, and where what follows them does."""
     if isinstance(attribute, Range):
         return str(attribute.low + start), str(attribute.low + stop)
     if isinstance(attribute, Bins):
         return repr(attribute.edges[start]), repr(attribute.edges[stop])
-    if attribute.timezone not in (None, "UTC"):
-        raise DomainError(
-            f"{shorten(name)} has days of {attribute.timezone}, and SQL compares moments in UTC: leave it out of where="
-        )
     return f"DATE '{attribute.starts[start]}'", f"DATE '{attribute.starts[stop]}'"
 
 

@@ -27,7 +27,6 @@ from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
 from dpnotebook.sql.ownership.reader import ValueBounds
 
-UTC = (None, "UTC")  # the time zones whose days are those of SQL
 # Parts of every week or year, of which dates are, as SQL calls them.
 OF_EVERY_SQL = {
     "weekday": "DAYNAME({})",
@@ -537,11 +536,6 @@ class StatementVerbs:
         if not isinstance(attribute, Dates):
             return name_sql(name)
         by = self._spans.get(name, attribute.by)
-        if attribute.timezone not in UTC:
-            raise DomainError(
-                f"{shorten(name)} has days of {attribute.timezone}, and SQL groups by those of UTC: this can be asked "
-                "without that key, or of a frame with a column of its months"
-            )
         if by in OF_EVERY_SQL:
             return OF_EVERY_SQL[by].format(name_sql(name))
         if by not in SPANS or attribute.by_span(by) is None:

@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sqlglot import exp
 
 from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.safe.typed import cast, on_clock
+from dpnotebook.dialect.text import DIALECT
+from dpnotebook.domain import Dates, Domain, Times
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import named
+from dpnotebook.engine.time_zones import UTC
 from dpnotebook.engine.workspace import Workspace
-from dpnotebook.errors import DomainError, FrameChanged, shorten
+from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected import ProtectedTable
@@ -95,6 +100,7 @@ class Relations:
             population=table.population,
             rounded=self.workspace.rounded(table.name),
             dates=self.workspace.dates(table.name),
+            clocks=self._clocks(table.name, protected.whole, table.domain),
         )
 
     def register(self, name: str, source: Source) -> None:
@@ -121,8 +127,30 @@ class Relations:
             private=False,
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
+            clocks=self._clocks(name, source),
             **self._told(name, source),
         )
+
+    def _clocks(self, name: str, source: Source, domain: Domain | None = None) -> dict[str, str]:
+        """Return the time zones by whose clocks columns of a table are told: as declared, or as their types say.
+
+        Raises
+        ------
+        DomainError
+            If the database of the table does not know one of them.
+        """
+        found, kinds = dict(source.clocks), self.workspace.kinds(name)
+        for column, attribute in (domain or {}).items():
+            if isinstance(attribute, Dates | Times) and attribute.timezone is not None:
+                found[column] = attribute.timezone
+        found = {column: zone for column, zone in found.items() if zone not in UTC and kinds.get(column) == "time"}
+        for zone in set(found.values()):
+            shown = on_clock(cast(exp.Literal.string("2024-01-01 00:00:00"), "TIMESTAMP"), zone).sql(DIALECT)
+            try:
+                self.workspace.run(f"SELECT {shown} AS shown", [name])
+            except EngineError:
+                raise DomainError(f"the database of {shorten(name)} knows no time zone {shorten(zone)}") from None
+        return found
 
     def _told(self, name: str, source: Source) -> dict[str, Any]:
         """Return what a `Relation` says of the values of a public table that is at hand."""

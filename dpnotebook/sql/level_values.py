@@ -151,7 +151,7 @@ def has_values(attribute: Attribute | None, node: exp.Expr, column: exp.Column) 
         return False
     if isinstance(attribute, Dates):
         here = [place for place in node.find_all(exp.Column) if place == column]
-        by_days = attribute.by == "day" and attribute.timezone in (None, "UTC") and not attribute.clamps
+        by_days = attribute.by == "day" and not attribute.clamps
         return by_days and all(_is_of_days(place) for place in here)
     return isinstance(attribute, Categories | Boolean | Range)
 

@@ -46,6 +46,8 @@ class Relation:
         Columns of numbers that can be closer than floating-point numbers are, which they are read as.
     dates
         Columns that hold dates, which have no hours.
+    clocks
+        The time zones whose clocks columns of moments are told by; those of others by UTC's.
     ends, unique
         Of a public table whose rows are at hand: the least and the largest number of each column of numbers, and the
         columns that have each of their values once.
@@ -62,6 +64,7 @@ class Relation:
     population: str | None = None
     rounded: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
+    clocks: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unique: frozenset[str] = frozenset()
 

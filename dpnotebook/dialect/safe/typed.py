@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of, with_kind
 from dpnotebook.dialect.types import Kind
+from dpnotebook.domain.calendar import time_zone
 from dpnotebook.errors import SQLError, shorten
 
 NUMBERS = ("integer", "number")
@@ -90,6 +91,34 @@ def between(node: exp.Expr, first: datetime.date, last: datetime.date) -> exp.Ex
     made = with_kind(exp.Case(ifs=[exp.If(this=inside, true=node)]), "time")
     made.meta["dated"] = True
     return made
+
+
+def on_clock(column: exp.Expr, zone: str) -> exp.Expr:
+    """Return what the clocks of a time zone show at moments, which are kept as times of UTC.
+
+    Hours that clocks show twice, as they are set back, are one hour. Within a day of the ends of the calendar moments
+    stay those of UTC: 9999-12-31 stands for no end.
+
+    Parameters
+    ----------
+    column
+        The moments.
+    zone
+        Its name, as "Europe/Paris", or how far it is ahead, as "UTC+02:00".
+    """
+    known, shown = time_zone(zone), column.copy()
+    if isinstance(known, datetime.timezone):  # databases read the sign of "UTC+02:00" in either way
+        ahead = int(known.utcoffset(None).total_seconds())
+        shown = exp.Add(
+            this=shown, expression=exp.Interval(this=exp.Literal.string(str(ahead)), unit=exp.Var(this="SECOND"))
+        )
+    else:
+        for name in ("UTC", zone):
+            shown = exp.AtTimeZone(this=shown, zone=exp.Literal.string(name))
+    day = datetime.timedelta(days=1)
+    ends = [_date(end.isoformat()) for end in (FIRST + day, LAST - day)]
+    inside = with_kind(exp.Between(this=column.copy(), low=ends[0], high=ends[1]), "boolean")
+    return with_kind(exp.Case(ifs=[exp.If(this=inside, true=shown)], default=column), "time")
 
 
 def literal_time(node: exp.Expr, written: str) -> exp.Expr:

@@ -258,12 +258,12 @@ def _part(by: str) -> Attribute | None:
 
 
 def _declared_spans(column: Column, by: str, relations: Mapping[str, Relation]) -> Attribute | None:
-    """Return the spans or parts of a column of dates that are declared; None where its days are not those of UTC."""
+    """Return the spans or parts of a column of dates that are declared; None where that is not known."""
     relation = None if column.origin is None else relations[column.origin[0]]
     if relation is None or relation.domain is None or column.origin is None:
         return None
     attribute = relation.domain.get(column.origin[1])
-    if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC"):
+    if not isinstance(attribute, Dates):
         return None
     if relation.columns[column.origin[1]] != "time":
         return None

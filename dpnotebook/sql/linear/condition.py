@@ -242,7 +242,7 @@ def _of_dates(expression: Compare | OneOf, node: exp.Expr, scope: LinearScope) -
 def _is_of_days(expression: Compare | OneOf, scope: LinearScope) -> bool:
     """Whether SQL means by a comparison with dates what the levels of dates say: >= or < a midnight.
 
-    To SQL a date is its midnight, and moments are those of UTC. Columns that hold no dates are compared with none.
+    To SQL a date is its midnight. Columns that hold no dates are compared with none.
     """
     attribute = scope.domain[expression.attribute]
     values = expression.values if isinstance(expression, OneOf) else (expression.value,)
@@ -250,7 +250,7 @@ def _is_of_days(expression: Compare | OneOf, scope: LinearScope) -> bool:
         return False
     if not isinstance(attribute, Dates):
         return not any(isinstance(one, datetime.date) for one in values)
-    if attribute.timezone not in (None, "UTC") or not isinstance(expression, Compare):
+    if not isinstance(expression, Compare):
         return False
     return expression.op in (">=", "<") and bool(DAY.fullmatch(str(expression.value)))
 

@@ -360,7 +360,7 @@ def _spans(node: exp.Expr, scope: LinearScope) -> str:
         raise NotLinear
     name, by = scope.column(found[0]), found[1]
     attribute = scope.domain[name]
-    if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC") or attribute.other_index is not None:
+    if not isinstance(attribute, Dates) or attribute.other_index is not None:
         raise NotLinear
     if attribute.by != by or attribute.by_span(by) != attribute:
         raise NotLinear

@@ -107,14 +107,14 @@ class DaysOfSpans:
 def days_of_spans(node: exp.Expr, scope: LinearScope) -> DaysOfSpans | None:
     """Return the spans that DATE_TRUNC makes of days; None where it is not known which day is in which of them.
 
-    As of any other expression, of months, and of days of a time zone.
+    As of any other expression, and of months.
     """
     found = truncation(node)
     if found is None or not isinstance(found[0], exp.Column):
         return None
     name, by = scope.column(found[0]), found[1]
     attribute = scope.domain[name]
-    if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC"):
+    if not isinstance(attribute, Dates):
         return None
     if attribute.by != "day" or attribute.clamps or attribute.other_index is not None:
         return None

@@ -11,6 +11,7 @@ from dpnotebook.dialect.expressions import alike, check_comparisons, kind_of
 from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.dialect.safe.typed import Misfit
 from dpnotebook.dialect.text import DIALECT, Text
+from dpnotebook.sql.ownership.clocks import check_offsets
 from dpnotebook.sql.ownership.correlated import OF_UNIT, rows_of_unit
 from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
@@ -86,6 +87,7 @@ def resolve(
     place = None if aliases else (id(written), id(scope))
     if place is not None and place in reader.resolved:
         return reader.resolved[place][2].copy()
+    check_offsets(written, scope, reader.relations, reader.text)
     holder = exp.Paren(this=written.copy())
     places = [node for node in holder.walk(prune=_is_query) if isinstance(node, exp.Column) or _is_query(node)]
     for node in places:

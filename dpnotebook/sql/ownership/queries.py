@@ -166,13 +166,18 @@ class From:
     def build(self, select: exp.Select, used: Iterable[exp.Expr]) -> None:
         """Write FROM and the joins into a select, with those columns of each source that are used."""
         needed: dict[str, set[int]] = {item.source.alias: set() for item in self.joined}
+        numbers = {
+            (item.source.alias, column.node.name): number
+            for item in self.joined
+            for number, column in enumerate(item.source.columns)
+        }
         ons = [item.on for item in self.joined if item.on is not None]
         lateral = [item.source.build(()) for item in self.joined if item.source.lateral]
         for node in chain(used, ons, lateral):
             for column in node.find_all(exp.Column):
-                number = column.name[1:]
-                if column.table in needed and column.name[:1] == "c" and number.isdigit():
-                    needed[column.table].add(int(number))
+                number = numbers.get((column.table, column.name))
+                if number is not None:
+                    needed[column.table].add(number)
         joins = []
         for item in self.joined:
             table = item.source.build(sorted(needed[item.source.alias]))

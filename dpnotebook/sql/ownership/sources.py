@@ -13,6 +13,7 @@ from dpnotebook.dialect.expressions import MaybeKind, joint, kind_of
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.sql.ownership.catalog import columns_of, find_relation
+from dpnotebook.sql.ownership.clocks import by_clocks
 from dpnotebook.sql.ownership.expressions import resolve, total
 from dpnotebook.sql.ownership.joins import join
 from dpnotebook.sql.ownership.populations import population_of
@@ -129,8 +130,12 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
         unit = exp.column(exp.to_identifier(relation.unit or ROW_UNIT, quoted=True), table=alias)
 
     def build(wanted: Iterable[int]) -> exp.Expr:
-        table = exp.to_identifier(relation.name, quoted=True)
-        return exp.Table(this=table, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+        table: exp.Expr = exp.Table(this=exp.to_identifier(relation.name, quoted=True))
+        wanted_names = [names[number] for number in wanted]
+        if not relation.clocks.keys().isdisjoint(wanted_names):
+            table = by_clocks(relation, table, wanted_names)
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
+        return table
 
     source = FromItem(
         alias,
