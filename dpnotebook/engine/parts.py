@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +56,11 @@ class PartsSource(Source):
         """The columns that all parts have, and that of the parts."""
         others = [set(part.columns) for part in self.parts[1:]]
         return [*(name for name in self.parts[0].columns if all(name in names for names in others)), PART]
+
+    @property
+    def clocks(self) -> Mapping[str, str]:
+        """The time zones of columns of moments, as the first part has them: what was asked of it keeps its meaning."""
+        return self.each[0].clocks
 
     def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Parts are read one by one, or together in a workspace."""

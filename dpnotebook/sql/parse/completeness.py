@@ -50,6 +50,8 @@ def check_complete(tree: exp.Expr, text: Text) -> None:
     for form, token in _written(text.tokens):
         if form in SILENT:
             continue
+        if again[form] <= 0 and again[f'"{token.text}"'] > 0:  # a name that is written in quotes, as some words are
+            form = f'"{token.text}"'
         again[form] -= 1
         if again[form] < 0:
             raise text.error(f"{token.text} has no meaning here; leave it out, or write it out in full", token)

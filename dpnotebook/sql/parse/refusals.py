@@ -48,6 +48,10 @@ PARTS = {
 FILES = "read files beforehand: session.protect(path, 'name') or session.register(path, 'name', public=True)"
 NO_CHANCE = "what is random is not supported; a sample is written TABLESAMPLE SYSTEM (10 PERCENT)"
 NO_CLOCK = "what changes by itself is not supported; bind the value as a parameter, :today"
+HERE = (
+    "moments are told by the clocks of their own place already, as Dates(..., timezone='Europe/Paris') in domain= or "
+    "the column of a frame says; write the column alone"
+)
 NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("WithinGroup",), "write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY column)"),
     (("RowNumber", "Rank", "Lag", "Lead", "Ntile", "CumeDist", "FirstValue", "LastValue", "NthValue"), WINDOWS_ARE),
@@ -67,6 +71,7 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Collate",), "COLLATE is not supported; compare LOWER(column)"),
     (("Lambda", "Kwarg", "PropertyEQ", "Slice"), "functions as arguments are not supported"),
     (("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitwiseLeftShift"), "bits are not supported"),
+    (("AtTimeZone", "ConvertTimezone"), HERE),
     (("Xor",), "write a <> b for XOR"),
     (("Filter",), "write SUM(CASE WHEN condition THEN column END)"),
     (("GroupConcat", "ArrayAgg", "ArrayConcatAgg"), f"it would show rows; {AGGREGATES_ARE}"),
@@ -92,6 +97,7 @@ NAMES = {
     "DATE_SUB": "write column - INTERVAL 3 DAY, or DATE_DIFF('day', from, to)",
     "AGE": f"{FULL_YEARS} is how many full years these are",
     "DATESUB": f"write {FULL_YEARS} for full years",
+    **dict.fromkeys(("TIMEZONE", "CONVERT_TIMEZONE", "FROM_UTC_TIMESTAMP"), HERE),
     **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
     **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
     **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),
