@@ -327,3 +327,18 @@ def test_the_name_of_a_column_is_no_condition():
         table = session.table("trips")
         assert table.mean("cost in €", bounds="auto", epsilon=2.0).run().value == pytest.approx(3.0, abs=0.5)
         assert table.mean("a == b", epsilon=2.0).run().value == pytest.approx(2.0, abs=0.5)
+
+
+@pytest.mark.usefixtures("same_noise")
+def test_hidden_shares_are_from_0_to_1():
+    """Of a few people noise hides of how many shares are: they may be any, but no more than all."""
+    frame = pd.DataFrame({"ward": ["a"] * 500 + ["b"] * 3, "sex": ["F", "M"] * 251 + ["F"]})
+    with closing(dpn.Session(dpn.Budget(5.0), ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", domain={"ward": ["a", "b"], "sex": ["F", "M"]})
+        release = frame.dp.crosstab("ward", "sex", normalize="index", epsilon=0.05).run()
+    hidden = release.frame[release.frame["ward"] == "b"]
+    assert np.isfinite(release.frame[["value", "std_error", "lower", "upper"]].to_numpy()).all()
+    assert (hidden["lower"] <= hidden["value"]).all()
+    assert (hidden["value"] <= hidden["upper"]).all()
+    assert (release.frame.groupby("ward")["upper"].max() <= 1.0).loc["b"]
+    assert "shares may be any, from 0 to 1" in str(release)

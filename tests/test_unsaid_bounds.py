@@ -224,3 +224,13 @@ def test_the_preview_of_units_by_group_speaks_of_groups():
     assert "the least if one unit is in 1 group, the most if it is in 10, in proportion more if it is in more" in units
     assert "1 row" not in units
     assert "the least if one unit has 1 row, the most if it has 10" in rows
+
+
+def test_who_has_one_row_is_told_to_say_so(session):
+    """Of a table with one row a person, intervals were far longer than they need be, and nobody said why."""
+    assert "max_rows=1 where everyone has one: answers are closer" in repr(session.table("visits"))
+    assert "max_rows=1 in protect says so" in str(session.sql(BY_CITY, epsilon=1.0).plan)
+    known = dpn.Session(BUDGET, ":memory:", confirm="never")
+    with closing(known):
+        known.protect(VISITS.drop_duplicates("who"), "visits", unit="who", max_rows=1, domain={"city": CITIES})
+        assert "max_rows=1" not in repr(known.table("visits")) + str(known.sql(BY_CITY, epsilon=1.0).plan)

@@ -114,6 +114,8 @@ class ProtectedTable(Verbs):
     def __repr__(self) -> str:
         most = self.table.max_rows if self.table.unit else None
         unit = f"one {self.table.one}" + (f", up to {most} rows" if most is not None else "")
+        if self.table.unit and most is None:
+            unit += ", of as many rows as there are (max_rows=1 where everyone has one: answers are closer)"
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)

@@ -109,7 +109,12 @@ def shares(release: Release, of: Sequence[str] = ()) -> Release:
         ends, notes = Ends(*(np.full(counts.size, np.nan) for _ in range(3))), [NOT_REDRAWN]
     else:
         ends = intervals(Drawn(values, often[0], (often[1],)), (), None, release.confidence)
-        notes = list(ends.notes(name))
+        hidden, notes = ~np.isfinite(ends.lower) | ~np.isfinite(ends.upper), []
+        if hidden.any():  # whatever they are divided by, shares are from 0 to 1
+            values = np.where(hidden, np.clip(values, 0.0, 1.0), values)
+            found = ((0.5, ends.std_error), (0.0, ends.lower), (1.0, ends.upper))
+            ends = Ends(*(np.where(hidden, end, known) for end, known in found))
+            notes = [f"{name}: where noise hides of how many they are, shares may be any, from 0 to 1"]
     frame = frame.assign(**{name: np.where(np.isfinite(values), values, np.nan)})
     for part, numbers in vars(ends).items():
         frame[column_name(name, part)] = numbers

@@ -41,3 +41,20 @@ def test_the_card_of_a_repeat_has_the_errors_that_were_delivered(session, asked)
     delivered = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in ends]
     assert [part.half_width for part in again.parts] == pytest.approx(delivered, rel=1e-9)
     assert again.error == pytest.approx(delivered[0], rel=1e-9)
+
+
+def test_variances_and_their_roots_are_one_question(session):
+    """STDDEV after VAR was paid anew, and the two did not agree."""
+    asked = "SELECT sex, {}(age) AS v FROM visits GROUP BY sex"
+    first = session.sql(asked.format("VAR_POP"), epsilon=0.2).run().frame
+    rows = {}
+    for name in ("STDDEV_POP", "STDDEV", "VAR_SAMP"):
+        query = session.sql(asked.format(name), epsilon=0.2)
+        assert query.plan.free, name
+        rows[name] = query.run().frame
+    ends = ["v", "v_lower", "v_upper"]
+    assert np.allclose(rows["STDDEV_POP"][ends] ** 2, first[ends])
+    assert np.allclose(rows["STDDEV"][ends] ** 2, rows["VAR_SAMP"][ends])
+    assert (rows["VAR_SAMP"]["v"] >= first["v"]).all()
+    assert np.allclose(rows["VAR_SAMP"]["v"], first["v"], rtol=0.01)
+    assert not session.sql("SELECT sex, STDDEV(age + 1) AS v FROM visits GROUP BY sex", epsilon=0.2).plan.free

@@ -17,6 +17,7 @@ MOST_NAMED = 3  # errors in one line
 FOR_ROWS = f" (1 to {MANY_ROWS} rows a unit)"  # of a range: there may be more
 MORE_ROWS = "in proportion more if it has more"
 MORE_GROUPS = "in proportion more if it is in more"
+ONE_ROW = "where everyone has one row, max_rows=1 in protect says so"
 
 
 def several(plan: Plan) -> bool:
@@ -136,4 +137,5 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
             f"if one unit has {MANY_ROWS} rows (±{least} if it has 1, {MORE_ROWS}); less where values lie well inside "
             "their bounds"
         )
-    return "; ".join(filter(None, [depends, said]))
+    of_one = ONE_ROW if _goes_by_rows(part) and "1 row" in depends else ""
+    return "; ".join(filter(None, [depends, of_one, said]))

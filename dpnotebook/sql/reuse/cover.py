@@ -84,6 +84,7 @@ def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
         kind=asked.kind,
         fractions=asked.fractions,
         array=asked.array,
+        population=asked.population,
         moved=moved,
         moved_down=down,
         lost=lost,
@@ -257,11 +258,23 @@ def _aggregates(
     of_rows = kind == "rows" or (kind == "groups" and select.single and released.single)
     found = []
     for one in (_told(aggregate, rows) for aggregate in select.aggregates):
-        numbers = (told.index(one),) if one in told else _moments(one, told) if of_rows else ()
+        numbers = (told.index(one),) if one in told else _of_squares(one, told)
+        numbers = numbers or (_moments(one, told) if of_rows else ())
         if not numbers:
             return None
         found.append(numbers)
     return tuple(found)
+
+
+def _of_squares(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the number of a variance of the same values, or of its root, if that is what is asked.
+
+    A variance of a sample, that of a population and their roots are worked out from one measurement.
+    """
+    if not function_of(asked["kind"]).squares:
+        return ()
+    among = (number for number, one in enumerate(told) if _values(one) == _values(asked))
+    return tuple(number for number in among if function_of(told[number]["kind"]).squares)[:1]
 
 
 def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
