@@ -31,6 +31,7 @@ NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
 PRIVATE = frozenset(name for name in NAMES if name.startswith("ANON_"))  # by themselves, without a clause
 AVERAGE = next(one for one in AGGREGATES if one.averages)  # what a count over the count that it is a part of is
 WEIGHTED = next(one for one in AGGREGATES if one.weighted)  # what a weighted sum over the sum of the weights is
+VARIANCE, DEVIATION = (one for one in AGGREGATES if isinstance(one, Variance))  # its root is one of its kind
 DISTINCT_VALUES = next(one for one in AGGREGATES if one.by_itself)  # what DISTINCT counts, where not units
 _KINDS = {one.kind: one for one in AGGREGATES}
 _STATISTICS = {statistic.name: statistic for one in AGGREGATES for statistic in one.statistics}

@@ -16,6 +16,7 @@ from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.rolled_up import add_counts
+from dpnotebook.sql.analysis.roots import as_deviations
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
@@ -128,6 +129,7 @@ class Outer:
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
         self.has_rates |= self.rates and as_means(query, self.contribution == "planned")
+        as_deviations(query)
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:

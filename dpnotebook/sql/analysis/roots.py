@@ -1,0 +1,69 @@
+"""Variances and their roots, as the one measurement that they are: SQRT(VAR_POP(x)) is STDDEV_POP(x).
+
+A standard deviation has an interval that follows from that of the variance; a root of an answer has one only where no
+noise makes the answer negative. A statement that shows both would measure each with half of what it may cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpnotebook.sql.aggregates.catalogue import DEVIATION, VARIANCE
+from dpnotebook.sql.ownership.select_parts import calls_of
+from dpnotebook.sql.parse.calls import Call, call_of
+from dpnotebook.sql.parse.statement_parser import clause_of
+
+
+def as_deviations(select: exp.Select) -> None:
+    """Write roots of variances as deviations, and variances that are shown beside their deviation as its square.
+
+    Left as they are: those of private functions, of selects with a private clause, and variances without an alias,
+    which would lose their names.
+
+    Parameters
+    ----------
+    select
+        The select, of which expressions are replaced.
+    """
+    if clause_of(select) is not None:
+        return
+    for node in list(_roots(select)):
+        if (call := _plain(node.this, VARIANCE.kind)) is not None:
+            node.replace(_deviation(call, node.this.unnest()))
+    deviations = [call for node in calls_of(select) if (call := _plain(node, DEVIATION.kind)) is not None]
+    for item in select.expressions:
+        call = _plain(item.this, VARIANCE.kind) if isinstance(item, exp.Alias) else None
+        if call is not None and any(_alike(call, one) for one in deviations):
+            square = exp.Pow(this=_deviation(call, item.this.unnest()), expression=exp.Literal.number(2))
+            item.set("this", square)
+
+
+def _roots(select: exp.Select) -> Iterator[exp.Sqrt]:
+    for root in [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]:
+        if root is not None:
+            nodes = root.walk(prune=lambda node: isinstance(node, exp.Query) or call_of(node) is not None)
+            yield from (node for node in nodes if isinstance(node, exp.Sqrt))
+
+
+def _plain(node: exp.Expr, kind: str) -> Call | None:
+    """Return the call of a kind that a node is, if it says nothing of how it is measured."""
+    call = call_of(node.unnest())
+    if call is None or call.kind != kind or call.private or call.bounds is not None or call.epsilon is not None:
+        return None
+    return call
+
+
+def _alike(call: Call, other: Call) -> bool:
+    return call.argument == other.argument and call.population == other.population
+
+
+def _deviation(call: Call, variance: exp.Expr) -> exp.Expr:
+    """Return the root of a variance, which is read from where that stands."""
+    assert call.argument is not None
+    made = DEVIATION.node(replace(call, kind=DEVIATION.kind), call.argument.copy())
+    root = replace(call, kind=DEVIATION.kind, words=f"SQRT({call.words})" if call.words else "")
+    made.meta.update(call=root, start=variance.meta["start"], end=variance.meta["end"])
+    return made
