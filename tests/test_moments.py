@@ -81,21 +81,22 @@ WHERE = {
     "seen >= '2023-05' and (age < 30 or city != 'b')": "seen >= '2023-05-01' and (age < 30 or city != 'b')",
 }
 FINE = 1e-3  # of a value: columns are rounded to some thousands of steps before they are added up
+CLIPPED = 5e-3  # the same of pairs, whose columns are looked at inside what is declared: a few values are cut off
 
 
 @pytest.mark.one_in(11)
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("verb", OURS)
 def test_each_is_that_of_pandas(visits, verb, where):
-    rows = visits if where is None else visits.query(WHERE[where])
+    rows, near = visits if where is None else visits.query(WHERE[where]), CLIPPED if verb in ("corr", "cov") else FINE
     release = OURS[verb](visits.dp, where=where, epsilon=1.0).run()
-    assert release.value == pytest.approx(PANDAS[verb](rows), rel=FINE)
+    assert release.value == pytest.approx(PANDAS[verb](rows), rel=near)
     low, high = release.interval
     assert low <= release.value <= high
     assert release.names == ("value",)
     by = OURS[verb](visits.dp.groupby("city"), where=where, epsilon=1.0).run().frame.set_index("city")["value"]
     for city, group in rows.groupby("city"):
-        assert by[city] == pytest.approx(PANDAS[verb](group), rel=FINE)
+        assert by[city] == pytest.approx(PANDAS[verb](group), rel=near)
 
 
 def test_months_of_days_that_are_declared(visits):
@@ -210,7 +211,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say(verb, noise, same_noise):
             said.append(float(release.frame["std_error"].iloc[0]))
     assert covered >= binom.ppf(CHANCE, SESSIONS, 0.95)
     # The sum of squared errors over their variance is about chi-squared: of so many, within a factor of 2 of its mean.
-    ratio = np.mean(np.square(errors)) / np.mean(np.square(said))
+    # Of pairs what clipping moves is in intervals, and not in standard errors, which are those of noise.
+    alike = np.mean(errors) if verb in ("corr", "cov") else 0.0
+    ratio = np.mean(np.square(errors - alike)) / np.mean(np.square(said))
     assert 0.3 < ratio < 2.5, ratio
 
 

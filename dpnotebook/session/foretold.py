@@ -117,8 +117,8 @@ def _with_noise_of(known: Measuring, planned: Measuring, fewer: Sequence[float])
             scale = Fraction(round(float(known.blocks[block].scale) * times * after / before * DIGITS), DIGITS)
             blocks[block] = replace(blocks[block], scale=scale)
     parts = tuple(
-        replace(one, moved=other.moved, moved_down=other.moved_down, drawn=other.drawn)
-        if function_of(one.kind).centres
+        replace(one, moved=other.moved, moved_down=other.moved_down, drawn=other.drawn, pair=other.pair)
+        if function_of(one.kind).centres or function_of(one.kind).paired
         else one
         for one, other in zip(known.parts, planned.parts, strict=True)
     )

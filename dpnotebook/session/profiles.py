@@ -51,11 +51,12 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
             found.append(dict(zip(COLUMNS, (*known, *counted.described, math.nan, math.nan), strict=True)))
         for i, norms in _measured(select, told.get("profile", {})).items():
             units, half, most = norms.described
-            low, high = (math.nan, math.nan) if norms.values is None else map(float, norms.values[:2])
-            aggregate = select.aggregates[i]
+            aggregate, values = select.aggregates[i], norms.values or (math.nan, math.nan)
             said = (number, table, plan["words"], aggregate.words or aggregate.name, norms.groups, units)
-            found.append(dict(zip(COLUMNS, (*said, half, most, low, high), strict=True)))
-        for i, (low, high) in ranges_told(select, told.get("profile", {})).items():
+            columns = [values[:2]] if len(values) < 10 else [values[:2], values[5:7]]  # of pairs, both
+            for low, high in columns:
+                found.append(dict(zip(COLUMNS, (*said, half, most, float(low), float(high)), strict=True)))
+        for i, low, high in ranges_told(select, told.get("profile", {})):
             of = select.aggregates[i].words or select.aggregates[i].name
             hidden = (math.nan,) * 4  # nothing is said of units, each row counts by itself
             found.append(dict(zip(COLUMNS, (number, table, plan["words"], of, *hidden, low, high), strict=True)))

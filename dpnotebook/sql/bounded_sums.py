@@ -24,11 +24,14 @@ class Partner:
         Number of the input column.
     low, high
         Bounds of its values.
+    centre
+        What stands for the middle of these, where vectors are clipped; None elsewhere.
     """
 
     input: int
     low: Fraction
     high: Fraction
+    centre: Fraction | None = None
 
 
 @dataclass(frozen=True)

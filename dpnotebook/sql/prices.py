@@ -31,7 +31,17 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.profile import Clip, KnownValues, Norms, certain_clips, clips, is_enough, known_ranges, known_values
+from dpnotebook.sql.profile import (
+    Clip,
+    KnownPairs,
+    KnownValues,
+    Norms,
+    certain_clips,
+    clips,
+    is_enough,
+    known_ranges,
+    known_values,
+)
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
@@ -204,7 +214,7 @@ def price(
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             filled |= fills_bounds(measured.parts[i], error)
             words = aggregate.words or aggregate.name
-            inside = aggregate.within is not None and measured.parts[i].bounds is None
+            inside = aggregate.inside and measured.parts[i].bounds is None
             inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
             by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
             half_widths = [one[i].half_width for one in between]
@@ -244,7 +254,11 @@ class _FoundAnew:
 
     @classmethod
     def of(
-        cls, select: PrivateSelect, costs: Shares, ranges: Mapping[int, KnownValues], norms: Mapping[int, Norms]
+        cls,
+        select: PrivateSelect,
+        costs: Shares,
+        ranges: Mapping[int, KnownValues | KnownPairs],
+        norms: Mapping[int, Norms],
     ) -> _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
         units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
@@ -321,7 +335,7 @@ def _reach(aggregate: Aggregate, clipped: bool) -> tuple[float, str] | None:
     Where vectors are clipped to a norm, means are centred, and their noise is in proportion to how values are spread.
     """
     function = function_of(aggregate.kind)
-    if aggregate.within is None or function.squares or not (function.adds or function.centres):
+    if aggregate.within is None or function.squares or function.paired or not (function.adds or function.centres):
         return None
     low, high = map(float, aggregate.within)
     if function.adds:

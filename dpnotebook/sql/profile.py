@@ -29,16 +29,27 @@ from dpnotebook.sql.aggregates.budget_split import (
     found_with,
     has_range,
     needs_bounds,
+    of_columns,
     of_norms,
     of_range,
-    of_values,
     operands,
     whole_of,
     with_rest,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.centring import centred_by, is_centred, longest_between, squares_by
+from dpnotebook.sql.aggregates.centring import (
+    centred_by,
+    each_of,
+    is_centred,
+    longest_between,
+    longest_pair,
+    of_both,
+    of_products,
+    squares_by,
+)
+from dpnotebook.sql.aggregates.covariance import USUALLY, moved_as
+from dpnotebook.sql.aggregates.function import AggregateFunction
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.moved import with_alone
@@ -49,6 +60,7 @@ from dpnotebook.sql.aggregates.norms import (
     norm_edges,
     norm_to_clip_at,
 )
+from dpnotebook.sql.aggregates.pair_bounds import Side, best_sides, taken_by
 from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
@@ -74,6 +86,9 @@ WORTH = 0.78  # times the error without weights, up to which groups are multipli
 MOST_COUNTED = 8
 SIZES = Component("count", None, Fraction(0), Fraction(MOST_COUNTED), Fraction(1, PARTS), MOST_COUNTED * PARTS)
 ALONE = 2.0  # values of a unit on average, from which on nothing is said of those that have one
+# Times the noise of a mean, for which bounds of pairs are chosen: norms of vectors with products are several times as
+# many as units have rows.
+NOISIER = 4.0
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 # In records, what bounds take from an answer.
 CUT = ("cut_about", "cut", *(f"cut_{part}" for part in Taken._fields[2:]))
@@ -235,19 +250,24 @@ def finds_weights(select: PrivateSelect, known: Collection[int] = ()) -> bool:
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
     """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
     if not select.clips(index):
-        return [_range_key(select, index)] if has_range(select, index) else []
+        return [_range_key(select, one) for one in _ranged(select, index)]
     return _keys(select, index, _key)
 
 
-def _range_key(select: PrivateSelect, index: int) -> str:
-    return _range_keys(select, index)[0]
+def _ranged(select: PrivateSelect, index: int) -> list[Aggregate]:
+    """Return the columns of an aggregate between which bounds its rows lie is to be found, or was before."""
+    sought = (one for one in select.aggregates[index].operands if one.bounds is None)
+    return list(sought) if has_range(select, index) else []
 
 
-def _range_keys(select: PrivateSelect, index: int) -> list[str]:
+def _range_key(select: PrivateSelect, aggregate: Aggregate) -> str:
+    return _range_keys(select, aggregate)[0]
+
+
+def _range_keys(select: PrivateSelect, aggregate: Aggregate) -> list[str]:
     """Return by what bounds of the values of rows are found, and by what earlier versions found them."""
-    aggregate = select.aggregates[index]
     function = function_of(aggregate.kind)
-    part = "sums" if function.adds else "values" if function.centres else "range"
+    part = "sums" if function.adds else "values" if function.centres or function.paired else "range"
     return [key(part, select, aggregate) for key in (_key, _written_key)]
 
 
@@ -257,27 +277,41 @@ def norms_told(select: PrivateSelect, index: int, told: Mapping[str, Any]) -> No
     return Norms.from_json(found[0]) if found else None
 
 
-def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
-    """Return between which values rows lie by a recorded profile, by numbers of aggregates; NaN where hidden."""
-    found = {}
+def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> list[tuple[int, float, float]]:
+    """Return between which values rows lie by a recorded profile: numbers of aggregates, and bounds; NaN if hidden.
+
+    Of pairs of columns both are told, in their order.
+    """
+    found = []
     for i in range(len(select.aggregates)):
-        if not has_range(select, i):
-            continue
-        part = next((told[key] for key in _range_keys(select, i) if key in told), None)
-        if part is not None:
-            found[i] = (math.nan, math.nan)
-            if part["values"] is not None:
-                low, high = map(Fraction, part["values"])
-                found[i] = float(low), float(high)
+        for one in _ranged(select, i):
+            part = next((told[key] for key in _range_keys(select, one) if key in told), None)
+            if part is not None:
+                values = part["values"]
+                low, high = (math.nan, math.nan) if values is None else map(float, map(Fraction, values))
+                found.append((i, low, high))
     return found
 
 
 def _keys(select: PrivateSelect, index: int, key: Callable[[str, PrivateSelect, Aggregate], str]) -> list[str]:
     aggregate = select.aggregates[index]
     keys = [key("norms", select, aggregate)]
-    if function_of(aggregate.kind).centres and aggregate.values is None:
-        keys.append(key("values", select, aggregate))
-    return keys
+    return keys + [key("values", select, one) for one in _centred(aggregate) if one.values is None]
+
+
+def _centred(aggregate: Aggregate) -> tuple[Aggregate, ...]:
+    """Return the columns of an aggregate whose values count from a centre, where vectors are clipped."""
+    function = function_of(aggregate.kind)
+    return aggregate.operands if function.paired else (aggregate,) if function.centres else ()
+
+
+def _values_of(aggregate: Aggregate) -> Bounds | None:
+    """Return between which values rows lie, as is said or declared; None where that is to be found."""
+    columns = [one.values for one in _centred(aggregate) or (aggregate,)]
+    if not function_of(aggregate.kind).paired:
+        return columns[0]
+    first, other = columns
+    return None if first is None or other is None else of_both(first, other)
 
 
 def _all_keys(select: PrivateSelect, index: int) -> tuple[list[str], ...]:
@@ -336,15 +370,118 @@ class KnownValues:
         """
         if self.histogram is None:
             return self.bounds, self.cut
-        levels = [key.levels for key in select.keys]
-        known = all(level is not None for level in levels)
-        groups = math.prod(len(level or ()) for level in levels) if known else self.groups
-        noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, groups)
+        noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, self.among(select))
         bounds, cut = self.histogram.bounds(select.aggregates[index], noise, clipped=select.clips(index))
         return (self.bounds, self.cut) if bounds is None else (bounds, cut)
 
+    def among(self, select: PrivateSelect) -> float:
+        """Return about how many groups of equal size there are: those that are declared, or as many as were found."""
+        levels = [key.levels for key in select.keys]
+        known = all(level is not None for level in levels)
+        return math.prod(len(level or ()) for level in levels) if known else self.groups
 
-def known_ranges(select: PrivateSelect, books: Books) -> dict[int, KnownValues]:
+
+@dataclass(frozen=True)
+class KnownPairs:
+    """Where the values of both columns of pairs were found to be: what `KnownValues` is for one.
+
+    Parameters
+    ----------
+    columns
+        Those of both; None of a column of which bounds are written.
+    """
+
+    columns: tuple[KnownValues | None, ...]
+
+    @property
+    def units(self) -> int:
+        """What the noisier one cost, in the accountant's units."""
+        return min(one.units for one in self.columns if one is not None)
+
+    @property
+    def histogram(self) -> ValueHistogram | None:
+        """That of the first column of which one is known; None where none is kept."""
+        return next((one.histogram for one in self.columns if one is not None), None)
+
+    def is_enough(self, wanted: int) -> bool:
+        """Return whether both serve where each could be found anew for so many units."""
+        return all(one.is_enough(wanted) for one in self.columns if one is not None)
+
+    def anew(self, times: float) -> KnownPairs:
+        """Return about what would be found with so many times the noise."""
+        return KnownPairs(tuple(None if one is None else one.anew(times) for one in self.columns))
+
+    def suited(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> tuple[Bounds, Taken]:
+        """Return the bounds of both columns, one behind the other, and what they take; see `KnownValues`."""
+        told = next(one for one in self.columns if one is not None)
+        noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, told.among(select))
+        histograms = [None if one is None else one.histogram for one in self.columns]
+        of_pair = _of_clipped_pair if select.clips(index) else _of_pair
+        bounds, cut = of_pair(select, index, histograms, noise, accountant)
+        if bounds is not None:
+            return bounds, cut
+        both = zip(self.columns, select.aggregates[index].operands, strict=True)
+        return sum((one.bounds if one is not None else operand.bounds or () for one, operand in both), ()), Taken()
+
+
+def _of_pair(
+    select: PrivateSelect,
+    index: int,
+    columns: Sequence[ValueHistogram | None],
+    noise: float,
+    accountant: Accountant,
+) -> tuple[Bounds | None, Taken]:
+    """Return the bounds of both columns of pairs, and what they take; None where noise hides where values are.
+
+    Parameters
+    ----------
+    select, index, accountant
+        The private aggregation, the aggregate, and the law of the noise.
+    columns
+        Where values are; None of a column of which bounds are written, or nothing is kept.
+    noise
+        As for `ValueHistogram.bounds`.
+    """
+    aggregate = select.aggregates[index]
+    squares, units, sides = function_of(aggregate.kind).squares, 1.0, []
+    for operand, histogram in zip(aggregate.operands, columns, strict=True):
+        if operand.bounds is not None:
+            sides.append([Side(operand.bounds)])
+        elif histogram is None:
+            return None, NOT_KNOWN
+        else:
+            units = max(units, histogram.units)
+            sides.append(histogram.sides(operand, noise))
+    if not all(sides):
+        return None, NOT_KNOWN
+    first, other = best_sides(sides[0], sides[1], noise / units, accountant.law, squares=squares)
+    return (*first.bounds, *other.bounds), taken_by(first, other, squares=squares)
+
+
+def _of_clipped_pair(
+    select: PrivateSelect,
+    index: int,
+    columns: Sequence[ValueHistogram | None],
+    noise: float,
+    accountant: Accountant,
+) -> tuple[Bounds | None, Taken]:
+    """Return what vectors of pairs are centred by, and what bounds of values take; arguments as for `_of_pair`."""
+    aggregate, found = select.aggregates[index], []
+    for operand, histogram in zip(aggregate.operands, columns, strict=True):
+        if operand.values is not None:
+            found.append((operand.values, Side(operand.values)))
+        elif histogram is None:
+            return None, NOT_KNOWN
+        else:
+            bounds, cut = histogram.bounds(operand, NOISIER * noise, clipped=True)
+            if bounds is None:
+                return None, NOT_KNOWN
+            found.append((bounds, histogram.side(bounds[:2], cut)))
+    (first, x), (other, y) = found
+    return of_both(first, other), taken_by(x, y, squares=function_of(aggregate.kind).squares)
+
+
+def known_ranges(select: PrivateSelect, books: Books) -> dict[int, KnownValues | KnownPairs]:
     """Return where the values of rows were found to be before, by the numbers of the aggregates.
 
     Parameters
@@ -352,9 +489,20 @@ def known_ranges(select: PrivateSelect, books: Books) -> dict[int, KnownValues]:
     select, books
         The private aggregation, and the ledger.
     """
-    wanted = [i for i in range(len(select.aggregates)) if has_range(select, i)]
-    found = {i: _best_values(_range_keys(select, i), books) for i in wanted}
-    return {i: best for i, best in found.items() if best is not None}
+    found: dict[int, KnownValues | KnownPairs] = {}
+    for i, aggregate in enumerate(select.aggregates):
+        if not (sought := _ranged(select, i)):
+            continue
+        best = [_best_values(_range_keys(select, one), books) for one in sought]
+        known = [one for one in best if one is not None]
+        if len(known) < len(sought):
+            continue
+        if not function_of(aggregate.kind).paired:
+            found[i] = known[0]
+        elif all(one.histogram is not None for one in known):
+            columns = iter(known)
+            found[i] = KnownPairs(tuple(next(columns) if one.bounds is None else None for one in aggregate.operands))
+    return found
 
 
 def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> dict[int, Norms]:
@@ -469,8 +617,18 @@ def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
     return replace(select, contribution=replace(select.contribution, most=1), aggregates=tuple(aggregates))
 
 
-def known_values(select: PrivateSelect, index: int, books: Books) -> KnownValues | None:
+def known_values(select: PrivateSelect, index: int, books: Books) -> KnownValues | KnownPairs | None:
     """Return between which values most rows were found to lie before, where vectors are centred by these."""
+    aggregate = select.aggregates[index]
+    if function_of(aggregate.kind).paired:
+        keys = iter(zip(*(every[1:] for every in _all_keys(select, index)), strict=True))
+        sought = [one.values is None for one in aggregate.operands]
+        columns = [_best_values(next(keys), books) if wanted else None for wanted in sought]
+        if not any(sought) or any(
+            wanted and (one is None or one.histogram is None) for wanted, one in zip(sought, columns, strict=True)
+        ):
+            return None
+        return KnownPairs(tuple(columns))
     return _best_values([keys[1] for keys in _all_keys(select, index) if len(keys) > 1], books)
 
 
@@ -558,7 +716,8 @@ def still_suits(
     mine = noise if own is None else _noise_of_one(own, accountant)
     if norms.means is not None:
         choices = _choices(select, index, norms)
-        return choices is None or (mine == noise and choices.nearly_best(float(bounds[-1]), noise))
+        as_far = _moved_as(function_of(select.aggregates[index].kind))
+        return choices is None or (mine == noise and choices.nearly_best(float(bounds[-1]), noise / as_far))
     told = _to_choose_by(select, index, norms, noise)
     most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
     if told is None or (most is not None and bounds[1] >= most * NEARLY):
@@ -582,7 +741,7 @@ def _as_wrong(norms: Norms, noise: float) -> float:
 def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
     """Return whether noise hides what the vectors of an aggregate are to be clipped to."""
     aggregate = select.aggregates[index]
-    if function_of(aggregate.kind).centres and aggregate.values is None and norms.values is None:
+    if function_of(aggregate.kind).centres and _values_of(aggregate) is None and norms.values is None:
         return True
     return norm_to_clip_at(norms.counts, float(norms.scale), 1.0, 1) is None
 
@@ -600,15 +759,13 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
 
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant, layered: bool) -> Clip:
     aggregate = select.aggregates[index]
-    function, values = function_of(aggregate.kind), aggregate.values or norms.values
+    function, values = function_of(aggregate.kind), _values_of(aggregate) or norms.values
     noise = _noise_of_one(cost, accountant)
     usual = _usual(select, index, norms)
     if function.centres and norms.means is not None:
         if values is None or (choices := _choices(select, index, norms)) is None:
             return Clip(usual, cut=norms.cut)
-        chosen, half = choices.best(noise), float(centred_by(values)[1])
-        of_squares = float(squares_by(values)[1]) * half**2
-        worth, answer = (of_squares, norms.cut.answer) if function.squares else (half, math.nan)
+        chosen, (worth, answer) = choices.best(noise / _moved_as(function)), _worth(aggregate, values, norms.cut)
         about, most, _, apart, looked = chosen.moved[:5]
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
         if norms.alone:
@@ -629,14 +786,39 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     return Clip((Fraction(0), norm), lost, norms.cut)
 
 
+def _moved_as(function: AggregateFunction) -> float:
+    """Return how far an answer moves where the mean of the last part of its vectors moves by 1."""
+    return float(moved_as(np.array(USUALLY))) if function.paired and function.squares else 1.0
+
+
+def _worth(aggregate: Aggregate, values: Bounds, cut: Taken) -> tuple[float, float]:
+    """Return what the last part of a vector is worth in the answer, and about how large this is; NaN if unknown."""
+    function = function_of(aggregate.kind)
+    if function.paired:
+        x, y = each_of(values)
+        return float(of_products(values)) * (1.0 if function.squares else float(x[3] * y[3])), math.nan
+    half = float(centred_by(values)[1])
+    return (float(squares_by(values)[1]) * half**2, cut.answer) if function.squares else (half, math.nan)
+
+
 def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
     """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
     aggregate, most = select.aggregates[index], select.contribution_of(index).most
-    values = aggregate.values or norms.values or aggregate.within
+    values = _values_of(aggregate) or norms.values or _within(aggregate)
+    if values is None and function_of(aggregate.kind).paired:  # what is usual foretells errors, and bounds nothing
+        return None
     usual = function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
     if usual is None or norms.weights is None:
         return usual
     return (*usual[:-1], usual[-1] * Fraction(norms.weights.longer))
+
+
+def _within(aggregate: Aggregate) -> Bounds | None:
+    """Return between which declared bounds values are, where these are found inside them; None where some are not."""
+    if not function_of(aggregate.kind).paired:
+        return aggregate.within
+    first, other = (one.values or one.within for one in aggregate.operands)
+    return None if first is None or other is None else of_both(first, other)
 
 
 def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
@@ -644,10 +826,12 @@ def _most_usual(select: PrivateSelect, index: int, norms: Norms) -> float:
     aggregate, usual = select.aggregates[index], _usual(select, index, norms)
     if usual is None:
         return math.inf
-    if (values := aggregate.values or norms.values) is None or not is_centred(values):
+    if (values := _values_of(aggregate) or norms.values) is None or not is_centred(values):
         return float(usual[-1])
     times = 1.0 if norms.weights is None else norms.weights.longer
-    return times * select.contribution_of(index).most * longest_between(values, function_of(aggregate.kind).squares)
+    function = function_of(aggregate.kind)
+    longest = longest_pair if function.paired else longest_between
+    return times * select.contribution_of(index).most * longest(values, squares=function.squares)
 
 
 def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
@@ -656,11 +840,15 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
     assert norms.even_groups is not None  # recorded with them
     aggregate, usual, farthest = select.aggregates[index], _most_usual(select, index, norms), FARTHEST
     function, scale = function_of(aggregate.kind), float(norms.scale)
-    if (values := aggregate.values or norms.values) is not None:
+    if (values := _values_of(aggregate) or norms.values) is not None and function.paired:
+        x, y = (float((one[1] - one[0]) / 2 / one[3]) for one in each_of(values))
+        farthest *= x * y / float(of_products(values))
+    elif values is not None:
         away = float((values[1] - values[0]) / 2 / centred_by(values)[1])
         farthest *= away**2 / float(squares_by(values)[1]) if function.squares else away
     weighted = function.weighted or norms.weights is not None
-    of = norms.counts, scale, norms.means, norms.even_groups, function.squares, usual, farthest, weighted
+    squares = function.squares or function.paired
+    of = norms.counts, scale, norms.means, norms.even_groups, squares, usual, farthest, weighted
     return choices_for_means(*of)
 
 
@@ -670,7 +858,7 @@ def _to_choose_by(
     """Return what `norm_to_clip_at` takes; None where it is not known what vectors are centred by."""
     aggregate = select.aggregates[index]
     function = function_of(aggregate.kind)
-    if function.centres and aggregate.values is None and norms.values is None:
+    if function.centres and _values_of(aggregate) is None and norms.values is None:
         return None
     away, whole = AWAY if function.centres else 1.0, function.of != "numbers" or (function.adds and aggregate.integer)
     known = _most_usual(select, index, norms)
@@ -768,32 +956,47 @@ def measured_profile(
     values: dict[int, Bounds | None] = {}
     first: dict[int, int] = {}
     beside: dict[int, list[int]] = {}
-    searched: dict[int, ValueHistogram] = {}
-    spending: dict[int, int] = {}
+    searched: dict[int, list[tuple[ValueHistogram, int] | None]] = {}
     rest: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if not select.clips(i) or not needs_bounds(select, i, shares.known) or aggregate.bounds is not None:
+            continue
+        if aggregate is not select.aggregates[i]:  # the other column of pairs, which are one vector
             continue
         first[i] = operands(select)[found_with(select, at, shares.known)][0]
         if first[i] != i:
             continue
         function, cost = function_of(aggregate.kind), shares.auto[at]
-        values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
+        declared = _values_of(aggregate)
+        values[i], cut = known.get(i, (None, NOT_KNOWN)) if declared is None else (declared, NOT_KNOWN)
         if function.centres and values[i] is None:
-            whole = whole_of(select, shares, at)
-            searched[i], spent = measured_values(select, aggregate, accountant, of_values(cost, whole), run, draw, keep)
-            spending[i] = spent
-            rest[at] = cost - spent - (cost := of_norms(cost))
+            columns = _centred(aggregate)
+            costs = of_columns(cost, len(columns), whole_of(select, shares, at))
+            searched[i] = [
+                measured_values(select, one, accountant, costs, run, draw, keep) if one.values is None else None
+                for one in columns
+            ]
+            spent = sum(each[1] for each in searched[i] if each is not None)
+            rest[at] = cost - spent - (cost := of_norms(cost, len(columns)))
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut, weights=select.weights)
     shares = with_rest(select, shares, rest)
-    for i, histogram in searched.items():
+    for i, columns_found in searched.items():
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
-        values[i], cut = bounds, cut = histogram.bounds(select.aggregates[i], noise, clipped=True)
-        told[profile_keys(select, i)[1]] = _told_values(bounds, cut, spending[i], histogram, even_groups)
-        function = function_of(select.aggregates[i].kind)
-        alone = () if bounds is None or function.weighted else histogram.moved_alone(bounds, squares=function.squares)
+        aggregate = select.aggregates[i]
+        function, keys = function_of(aggregate.kind), iter(profile_keys(select, i)[1:])
+        alone: MovedAlone = ()
+        for one, each in zip(_centred(aggregate), columns_found, strict=True):
+            if each is not None:
+                histogram, spent = each
+                values[i], cut = bounds, cut = histogram.bounds(one, noise, clipped=True)
+                told[next(keys)] = _told_values(bounds, cut, spent, histogram, even_groups)
+                if bounds is not None and not (function.weighted or function.paired):
+                    alone = histogram.moved_alone(bounds, squares=function.squares)
+        if function.paired:
+            both = [None if each is None else each[0] for each in columns_found]
+            values[i], cut = _of_clipped_pair(select, i, both, noise, accountant)
         found[i] = replace(found[i], values=values[i], cut=cut, alone=alone)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     read = select.vectors or select
@@ -840,22 +1043,29 @@ def measured_ranges(
     """
     searched: dict[int, ValueHistogram] = {}
     spending: dict[int, int] = {}
-    first: dict[int, int] = {}
-    for at, (i, aggregate) in enumerate(operands(select)):
+    first: dict[int, list[tuple[Aggregate, int | None]]] = {}
+    for at, (i, operand) in enumerate(operands(select)):
         if i in shares.known or not has_range(select, i):
             continue
-        first[i] = of = found_with(select, at, shares.known)
-        if of not in searched:
+        of = None if operand.bounds is not None else found_with(select, at, shares.known)
+        first.setdefault(i, []).append((operand, of))
+        if of is not None and of not in searched:
             costs = of_range(shares.auto[of], whole_of(select, shares, of))
-            searched[of], spending[of] = measured_values(select, aggregate, accountant, costs, run, draw, keep)
+            searched[of], spending[of] = measured_values(select, operand, accountant, costs, run, draw, keep)
     shares = with_rest(select, shares, {of: shares.auto[of] - spent for of, spent in spending.items()})
     found: dict[int, Clip] = {}
     told: dict[str, Any] = {}
-    for i, of in first.items():
+    for i, columns in first.items():
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, groups)
-        bounds, cut = searched[of].bounds(select.aggregates[i], noise)
-        found[i] = Clip(bounds, cut=cut)
-        told[_range_key(select, i)] = _told_values(bounds, cut, spending[of], searched[of], groups)
+        if function_of(select.aggregates[i].kind).paired:
+            histograms = [None if of is None else searched[of] for _, of in columns]
+            bounds, cut = _of_pair(select, i, histograms, noise, accountant)
+            found[i] = Clip(bounds, cut=cut)
+        for operand, of in columns:
+            if of is not None:
+                bounds, cut = searched[of].bounds(operand, noise)
+                found.setdefault(i, Clip(bounds, cut=cut))
+                told[_range_key(select, operand)] = _told_values(bounds, cut, spending[of], searched[of], groups)
     return found, told, shares
 
 
@@ -901,6 +1111,8 @@ def _key(
     if part == "norms" and function_of(aggregate.kind).weighted and aggregate.other is not None:
         column = f"{column} weighted by {rows.inputs[aggregate.other.input or 0]}"
     kept = sorted(rows.conditions if conditions is None else conditions)
+    if part == "norms" and function_of(aggregate.kind).paired and aggregate.other is not None:
+        column = f"{column}, {rows.inputs[aggregate.other.input or 0]}"
     asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=dumps)]
     return _digest([part, *asked, _bounds(aggregate), select.groups if grouped else None])
 
@@ -920,10 +1132,14 @@ def _earlier_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
 
 
 def _kind(part: str, aggregate: Aggregate) -> str:
-    return aggregate.kind if part == "norms" else "squares" * function_of(aggregate.kind).squares
+    function = function_of(aggregate.kind)
+    return aggregate.kind if part == "norms" else "squares" * (function.squares or function.paired)
 
 
 def _bounds(aggregate: Aggregate) -> list[str] | None:
+    told = [None if one.values is None else list(map(str, one.values)) for one in _centred(aggregate)]
+    if function_of(aggregate.kind).paired and aggregate.other is not None:
+        return [dumps(one) for one in told]
     return None if aggregate.values is None else list(map(str, aggregate.values))
 
 

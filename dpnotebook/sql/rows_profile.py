@@ -23,7 +23,7 @@ from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
-from dpnotebook.sql.aggregates.weights_moved import AVERAGED, RANKED
+from dpnotebook.sql.aggregates.weights_moved import AVERAGED, PAIRED, RANKED
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.profile import COARSER, HIDDEN, Books, Run, recorded
 from dpnotebook.sql.reuse.rows import read_rows
@@ -164,7 +164,8 @@ def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
             once = select.groups_declared if function.of == "units" and drawn else None
             found.append(Addend(noise, _worth(aggregate), once, function.of == "numbers"))
         else:
-            found.append(Averaged(noise * (RANKED if function.levelled else AVERAGED), function.errors_of))
+            times = RANKED if function.levelled else PAIRED if function.paired else AVERAGED
+            found.append(Averaged(noise * times, function.errors_of))
     return found
 
 

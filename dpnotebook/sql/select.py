@@ -142,6 +142,12 @@ class Aggregate:
         return (self,) if self.other is None else (self, self.other)
 
     @property
+    def inside(self) -> bool:
+        """Whether all bounds that are found of its columns are found inside declared ones."""
+        sought = [one.within for one in self.operands if one.bounds is None]
+        return bool(sought) and None not in sought
+
+    @property
     def all_bounds(self) -> tuple[Fraction, ...] | None:
         """The bounds of all columns, one behind the other; None where those of one are not known."""
         every: tuple[Fraction, ...] = ()

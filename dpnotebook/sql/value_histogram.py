@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import is_centred, longest_between, with_centre, with_squares
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
 from dpnotebook.sql.aggregates.taken import REACH, Taken
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
@@ -64,6 +65,7 @@ NORMS_ALONE = tuple(
 )  # to which vectors of one value are clipped, where it is told what that does
 CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
+SIDES = (-6, -4, -2, 0, 2, 4)  # powers of two times the noise, for which bounds are tried of each column of a pair
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
 
 
@@ -112,8 +114,8 @@ class ValueHistogram:
         """
         function = function_of(aggregate.kind)
         of: Answer | None = None
-        if function.centres or function.adds:
-            of = "sums" if function.adds else OF_RATIOS[clipped, function.squares]
+        if function.centres or function.adds or function.paired:
+            of = "sums" if function.adds else OF_RATIOS[clipped, function.squares or function.paired]
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         whole = aggregate.integer and not function.centres
         found, cut = _bounds(self, of, whole, steps, safe=aggregate.within is not None)
@@ -121,8 +123,41 @@ class ValueHistogram:
             found, cut = self._inside(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
         if found is not None and of is not None and cut.known and self.beyond:
-            cut = self._with_beyond(found, cut, squares=function.squares)
-        return (self._centred(found, squares=function.squares) if centred and found else found), cut
+            cut = self._with_beyond(found, cut, squares=function.squares or function.paired)
+        return (self._centred(found, squares=function.squares or function.paired) if centred and found else found), cut
+
+    def sides(self, aggregate: Aggregate, noise: float) -> list[Side]:
+        """Return bounds to choose from for a column of pairs: each suits a variance for some amount of noise.
+
+        Parameters
+        ----------
+        aggregate
+            What is asked of the pairs, as it says of this column.
+        noise
+            As for `bounds`.
+        """
+        chosen = dict(self.bounds(aggregate, noise * 2.0**k) for k in SIDES)
+        return [self.side(bounds, cut) for bounds, cut in chosen.items() if bounds is not None]
+
+    def side(self, bounds: Bounds, cut: Taken) -> Side:
+        """Return what is known of the values between bounds, which take so much from their variance."""
+        if self._likely is None:
+            return Side(bounds, cut=cut)
+        return side_of(bounds, cut, *self._likely)
+
+    @cached_property
+    def _likely(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Where values are, and about how many units have them; None where noise hides that."""
+        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=True) if self.counts else None
+        if found is None:
+            return None
+        return (edges[1:] + edges[:-1]) / 2, likely_counts(counts, self.scale, edges, found)
+
+    @property
+    def units(self) -> float:
+        """About how many units there are."""
+        return max(sum(self.counts) / self.parts, 1.0)
 
     def anew(self, times: float) -> ValueHistogram:
         """Return about what it would be with so many times the noise: what is found stays, and hardly more is seen.
@@ -339,7 +374,7 @@ def _measured(
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
         told = surely
-    squares = function_of(aggregate.kind).squares
+    squares = function_of(aggregate.kind).squares or function_of(aggregate.kind).paired
     if found_bins(counts / parts, spread, edges, ratio, squares=squares) is None:
         return _by_magnitude(
             told, magnitudes, math.sqrt(accountant.law.variance(first)), whole, parts, ratio

@@ -8,6 +8,7 @@ ADDED, BOUNDS = "sql/aggregates/added.py", "sql/aggregates/bounds.py"
 INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for"
 APART = "sql/test_bounded_apart.py"
 DISTINCT = "sql/test_distinct_values.py::test"
+PAIRS = "sql/test_pairs.py"
 ROWS = "sql/test_units_rows.py"
 WEIGHTS = "sql/test_group_weights.py::test"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
@@ -358,6 +359,22 @@ PLANTED = (
         "other=weight, together=together, centre=centre",
         "other=weight, centre=centre",
         (f"{APART}::test_one_unit_changes_all_numbers_together_by_what_the_noise_is_paid_for",),
+    ),
+    Mutant(
+        "the sums of pairs of columns are vectors by themselves",
+        "a person loses six times what is charged for a correlation",
+        "sql/aggregates/covariance.py",
+        "other=partner, together=together,",
+        "other=partner,",
+        (f"{PAIRS}::test_one_unit_changes_all_parts_by_no_more_than_the_norm",),
+    ),
+    Mutant(
+        "of two histograms of values one is for nothing",
+        "a first correlation costs a fifth more than is charged",
+        "sql/profile.py",
+        "spent = sum(each[1] for each in searched[i] if each is not None)",
+        "spent = max(each[1] for each in searched[i] if each is not None)",
+        (f"{PAIRS}::test_a_clipped_pair_and_its_profile_cost_what_it_costs",),
     ),
     Mutant(
         "what is bounded apart has the noise of one row beside drawn rows",

@@ -285,11 +285,11 @@ def test_what_cannot_be_asked_is_said(asked, says):
         analyse(f"SELECT {asked}" + ("" if " FROM " in asked else " FROM t"), RELATIONS)
 
 
-def test_a_vector_that_is_clipped_to_a_norm_has_no_correlation():
-    with pytest.raises(SQLError, match="works for counts, sums"):
-        analyse("SELECT CORR(x, y) FROM t", RELATIONS, contribution="l2")
-    with pytest.raises(SQLError, match="bounds counts, sums"):
-        plan(select(pair("correlation", 0, 1, 0, 1), kind="l2"), GAUSSIAN)
+def test_vectors_that_are_clipped_to_a_norm_have_a_correlation_where_noise_is_gaussian():
+    (asked,) = analyse("SELECT CORR(x, y) FROM t", RELATIONS, contribution="l2").selects
+    assert asked.clips(0)
+    with pytest.raises(SQLError, match="by their Euclidean length"):
+        plan(select(pair("correlation"), kind="l2"), LAPLACE)
 
 
 def test_over_releases_it_is_an_ordinary_function():

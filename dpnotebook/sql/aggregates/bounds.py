@@ -29,9 +29,9 @@ from dpnotebook.sql.aggregates.budget_split import (
     found_with,
     has_range,
     needs_bounds,
+    of_columns,
     of_norms,
     of_range,
-    of_values,
     operands,
     whole_of,
 )
@@ -169,8 +169,9 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
         return [(units, parts)]
     if not function.centres:
         return [(units, 1)]
-    means = [(of_norms(units) // BESIDE, STEPS_OF_MEANS)]
-    return means + (_least_costs(of_values(units, whole), parts) if operand.values is None else [])
+    columns = len(operand.operands) if function.paired else 1
+    means = [(of_norms(units, columns) // BESIDE, STEPS_OF_MEANS)]
+    return means + (_least_costs(of_columns(units, columns, whole), parts) if operand.values is None else [])
 
 
 def _least_costs(costs: ValueCosts, parts: int) -> list[tuple[int, int]]:

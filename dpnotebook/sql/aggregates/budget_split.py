@@ -220,8 +220,8 @@ def _pays(select: PrivateSelect, shares: Shares, at: int, first: int) -> bool:
 def has_range(select: PrivateSelect, index: int) -> bool:
     """Return whether bounds of an aggregate are those of the values of rows, each of which counts by itself."""
     function = function_of(select.aggregates[index].kind)
-    of_rows = select.contribution_of(index).kind == "rows" and function.of == "numbers" and function.operands == 1
-    return of_rows and needs_bounds(select, index)
+    of_values = function.of == "numbers" and (function.operands == 1 or function.paired)
+    return select.contribution_of(index).kind == "rows" and of_values and needs_bounds(select, index)
 
 
 def _least(select: PrivateSelect, index: int) -> int:
@@ -236,17 +236,20 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
 
     Little where they are found inside declared ones: these hold where noise hides them.
     """
-    inside = select.aggregates[index].within is not None
+    inside = select.aggregates[index].inside
     if has_range(select, index):
-        quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
-        return math.floor(min(max(share * PROFILE, quiet), share * (MOST_INSIDE if inside else Fraction(1, 2))))
+        columns = sum(_is_sought(select, index, one) for one in select.aggregates[index].operands)
+        quiet = columns * UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
+        wanted = max(columns * share * PROFILE, quiet)
+        return math.floor(min(wanted, share * (MOST_INSIDE if inside else Fraction(1, 2))))
     if not select.clips(index):
         return share // 2
     aggregate = select.aggregates[index]
     histograms = 1
     if function_of(aggregate.kind).centres:
-        histograms = OF_NORMS + OF_VALUES * (aggregate.values is None and not inside)
-    times = OF_SQUARES if function_of(aggregate.kind).squares else 1
+        centred = aggregate.operands if function_of(aggregate.kind).paired else (aggregate,)
+        histograms = OF_NORMS + OF_VALUES * sum(one.values is None and one.within is None for one in centred)
+    times = OF_SQUARES if function_of(aggregate.kind).squares or function_of(aggregate.kind).paired else 1
     return math.floor(min(max(share * PROFILE * times, Fraction(histograms * UNITS, QUIET**2)), Fraction(share, 2)))
 
 
@@ -330,12 +333,17 @@ def of_values(cost: int, whole: int = 0) -> ValueCosts:
     return ValueCosts((first,), (all_of_them - first) // (OF_VALUES - 1), _least_of(whole, OF_VALUES + OF_NORMS))
 
 
-def of_norms(cost: int) -> int:
+def of_norms(cost: int, columns: int = 1) -> int:
     """Return what the histogram of norms costs, with what it has beside, where values are found too.
 
     It tells by how much units with many rows move a mean: the more units there are, the more that is beside the noise.
     """
-    return cost // (OF_VALUES + OF_NORMS) * OF_NORMS
+    return cost // (OF_VALUES * columns + OF_NORMS) * OF_NORMS
+
+
+def of_columns(cost: int, columns: int, whole: int = 0) -> ValueCosts:
+    """Return `of_values` for each of several columns, where norms are found too for what is left."""
+    return of_values(cost // (OF_VALUES * columns + OF_NORMS) * (OF_VALUES + OF_NORMS), whole)
 
 
 def of_range(cost: int, whole: int = 0) -> ValueCosts:
@@ -367,7 +375,9 @@ def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:
 
 
 def _is_sought(select: PrivateSelect, index: int, operand: Aggregate) -> bool:
-    """Return whether bounds of a column of an aggregate must be found."""
+    """Return whether bounds of a column of an aggregate must be found; where pairs are clipped, with the first one."""
+    if select.clips(index) and operand is select.aggregates[index].other:
+        return False
     return operand.bounds is None and function_of(operand.kind).needs_bounds(select.contribution_of(index))
 
 
@@ -384,8 +394,10 @@ def _histogram(select: PrivateSelect, index: int) -> tuple[bool, bool, str, int 
     if not _is_sought(select, i, operand):
         return None
     rows = select.contribution_of(i).kind == "rows" or function_of(operand.kind).rowwise
-    weight = operand.other.input if function_of(operand.kind).weighted and operand.other is not None else None
-    return select.clips(i), has_range(select, i), ("rows" if rows else operand.kind), operand.input, weight
+    vectors = select.clips(i) and operand.other is not None  # of pairs of columns
+    other = operand.other.input if vectors and operand.other is not None else None
+    kind = "rows" if rows and not vectors else operand.kind
+    return select.clips(i), has_range(select, i), kind, operand.input, other
 
 
 def serving_aggregate(select: PrivateSelect) -> int | None:

@@ -70,7 +70,9 @@ def measuring(
         if clipping:
             usual = function.usual_norm(aggregate.values or aggregate.within, rows) if rows > 1 else None
         else:
-            usual = aggregate.within or function.usual_bounds(aggregate)
+            ends = [one.bounds or one.within for one in aggregate.operands]
+            declared = sum((one for one in ends if one is not None), ()) if aggregate.inside else ()
+            usual = declared or function.usual_bounds(aggregate)
         known = bounds or usual or UNKNOWN * len(aggregate.operands) + UNKNOWN[1:] * (clipping and function.centres)
         part = function.build(builder, aggregate, known, cost_of(select, shares, i))
         if bounds is None and needs_bounds(select, i):  # counts of rows and of units have none
@@ -80,7 +82,7 @@ def measuring(
                 sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
                 shown = None if clipping and rows > MANY_ROWS else usual  # of many that are declared, a few are usual
                 part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=shown)
-                part = replace(part, inside=aggregate.within is not None)
+                part = replace(part, inside=aggregate.inside)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)
@@ -113,6 +115,7 @@ def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
     """Return what the histograms cost that the bounds of an aggregate are found from, or not: those of magnitudes."""
     mine = [at for at, (i, operand) in enumerate(operands(select)) if i == index and operand.bounds is None]
     costs = [shares.auto[found_with(select, at, shares.known)] for at in mine]
+    costs = costs[:1] if select.clips(index) else costs  # of pairs, both columns of one vector
     return [max(of_range(cost).tries[-1], 1) for cost in costs] if has_range(select, index) else costs
 
 
@@ -126,6 +129,6 @@ def _check_contribution(aggregate: Aggregate, contribution: Contribution, law: L
     if contribution.kind == "l2" and not function.clipped and not function.by_itself:
         words = aggregate.words or aggregate.name
         raise SQLError(
-            f'contribution="l2" bounds counts, sums, averages and variances, and {words} is none; '
+            f'contribution="l2" bounds counts, sums, averages, variances and correlations, and {words} is none; '
             "ask for it in a statement of its own, with max_groups_contributed"
         )

@@ -71,8 +71,55 @@ def longest_between(values: Bounds, squares: bool) -> float:
 
 
 def is_centred(values: Bounds) -> bool:
-    """Return whether bounds were returned by `with_centre` or `with_squares`, with a centre."""
-    return len(values) in (4, 5)
+    """Return whether bounds were returned by `with_centre`, `with_squares` or `of_both`, with a centre."""
+    return len(values) in (4, 5, 10)
+
+
+def of_both(first: Bounds, other: Bounds) -> Bounds:
+    """Return bounds of both columns of pairs, each as `with_squares` has them; about the middle where it has none.
+
+    Products and squares count in the root of how far squares are spread: longer vectors, and less noise on them.
+    """
+    return (*_of_pairs(first), *_of_pairs(other))
+
+
+def is_centred_pair(values: Bounds) -> bool:
+    """Return whether bounds are those that `of_both` returned."""
+    return len(values) == 10
+
+
+def each_of(values: Bounds) -> tuple[Bounds, Bounds]:
+    """Return what `of_both` was given for each column; also of bounds alone, one behind the other."""
+    half = len(values) // 2
+    return _with_middle(values[:half]), _with_middle(values[half:])
+
+
+def of_products(values: Bounds) -> Fraction:
+    """Return the length in which products of pairs count, in both lengths: about how far they are spread."""
+    (*_, first), (*_, other) = each_of(values)
+    return max(Fraction(math.isqrt(math.floor(first * other * PARTS**2)), PARTS), Fraction(1))
+
+
+def longest_pair(values: Bounds, *, squares: bool) -> float:
+    """Return the norm of the vector of one pair that is as far from the centre as bounds let it be."""
+    away = [float(max(high - centre, centre - low) / length) for low, high, centre, length, _ in each_of(values)]
+    squared = [(far**2 - 1.0) / float(one[4]) for far, one in zip(away, each_of(values), strict=True)] * squares
+    return math.hypot(1.0, *away, away[0] * away[1] / float(of_products(values)), *squared)
+
+
+def _of_pairs(values: Bounds) -> Bounds:
+    *others, spread = _with_middle(values)
+    root = Fraction(math.isqrt(math.floor(spread * PARTS**2)), PARTS)
+    low, high, centre, length, *_ = others
+    farthest = (max(high - centre, centre - low) / length) ** 2
+    return (*others, max(root, Fraction(math.ceil(farthest * PARTS / Fraction(FARTHEST)), PARTS)))
+
+
+def _with_middle(values: Bounds) -> Bounds:
+    if len(values) == 5:
+        return values
+    low, high = values[:2]
+    return low, high, (low + high) / 2, (high - low) / 2 or Fraction(1), Fraction(1)
 
 
 def has_centre(bounds: Bounds) -> bool:

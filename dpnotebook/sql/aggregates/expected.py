@@ -306,8 +306,8 @@ def _moving(moved: Taken, whole: str) -> str:
 def _trimmed(part: AggregateInput, cut: Taken) -> str:
     """Return what bounds of values that were found from the data do to an answer, in words."""
     assert part.bounds is not None
-    low, high = (float(bound) for bound in part.bounds[:2])
-    between = f"values are taken to be between {low:,.6g} and {high:,.6g}"
+    ends = [f"{float(low):,.6g} and {float(high):,.6g}" for low, high in function_of(part.kind).columns_between(part)]
+    between = f"values are taken to be between {', and '.join(ends)}"
     cut, answer = function_of(part.kind).taken(cut)
     if cut.known and not cut.worst:
         return f"{between}: hardly any is outside"

@@ -282,6 +282,8 @@ class AggregateFunction:
         Whether values count from the middle of their bounds then.
     squares
         Whether its answers follow from squares of values.
+    paired
+        Whether it is of pairs of values, each of which counts between bounds of its own column.
     errors_of
         What cards say that its errors are of.
     levelled
@@ -318,6 +320,7 @@ class AggregateFunction:
     by_itself: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False
+    paired: ClassVar[bool] = False
     errors_of: ClassVar[str] = ""
     levelled: ClassVar[bool] = False
     least: ClassVar[int] = 12
@@ -516,6 +519,10 @@ class AggregateFunction:
             What they take from the mean of the values, or from their variance where squares are added up.
         """
         return cut, "mean"
+
+    def columns_between(self, part: AggregateInput) -> list[Bounds]:
+        """Return between which bounds the values of each of its columns are taken to be."""
+        return [] if part.bounds is None else [part.bounds[:2]]
 
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less where vectors are clipped to a norm, in words."""

@@ -86,6 +86,9 @@ class AggregateInput:
     drawn
         Of means and variances over rows that are drawn: variance that comes from which units and rows count, times the
         number of values that count in a group. 0 in records of before this was told.
+    pair
+        Of covariances and correlations: what bounds take from both columns, as `covariance.PairTaken` has it. Nothing
+        where that is not known, and in records of before this was told.
     lost
         Of counts and sums that were measured: what bounds take from them, in proportion; see `lost_parts.LostParts`.
         Nothing in records of before this was told.
@@ -111,11 +114,12 @@ class AggregateInput:
     moved_down: float | None = None
     lost: tuple[float, ...] = ()
     drawn: float = 0.0
+    pair: tuple[float, ...] = ()
 
     @property
     def reaches_farther(self) -> bool:
         """Whether intervals reach farther for what bounds and norms do."""
-        return any(self.moves) or bool(self.lost) or bool(self.drawn)
+        return any(self.moves) or bool(self.lost) or bool(self.drawn) or bool(self.pair)
 
     @property
     def moves(self) -> tuple[float, float]:
@@ -267,6 +271,7 @@ class Measuring:
                 | ({"moved_down": part.moved_down} if part.moved_down is not None else {})
                 | ({"lost": list(part.lost)} if part.lost else {})
                 | ({"drawn": part.drawn} if part.drawn else {})
+                | ({"pair": list(part.pair)} if part.pair else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -314,6 +319,7 @@ class Measuring:
                     moved_down=entry.get("moved_down"),
                     lost=tuple(entry.get("lost", ())),
                     drawn=float(entry.get("drawn", 0.0)),
+                    pair=tuple(entry.get("pair", ())),
                 )
                 for entry in value["parts"]
             ),
@@ -340,6 +346,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
     }
     if component.other is not None:
         values["other"] = [component.other.input, str(component.other.low), str(component.other.high)]
+        if component.other.centre is not None:
+            values["other"].append(str(component.other.centre))
     if component.together is not None:
         values["together"] = component.together
     if component.beyond:

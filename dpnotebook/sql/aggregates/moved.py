@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.covariance import PairTaken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.taken import REACH, Taken
 
@@ -47,7 +48,13 @@ def with_moved(measuring: Measuring, *told: Mapping[int, Taken], rows: CountedRo
     """
     parts = list(measuring.parts)
     for i, part in enumerate(parts):
-        if function_of(part.kind).centres and part.found:
+        if function_of(part.kind).paired and part.found and part.bounds is not None:
+            mine = [by[i] for by in told if i in by]
+            pair = next((tuple(PairTaken.of(one)) for one in mine if math.isfinite(one.spread)), ())
+            down, up = (math.hypot(*each) for each in zip((0.0, 0.0), *map(_moves, mine), strict=True))
+            by_rows = 0.0 if rows is None or measuring.contribution_of(part).kind != "rows" else rows.drawn
+            parts[i] = replace(part, pair=pair, moved=up, moved_down=None if down == up else down, drawn=by_rows)
+        elif function_of(part.kind).centres and part.found:
             down, up = (
                 math.hypot(*each) for each in zip((0.0, 0.0), *(_moves(by[i]) for by in told if i in by), strict=True)
             )
@@ -100,7 +107,12 @@ def with_alone(moved: Taken, alone: Sequence[Sequence[float]], norm: float, shar
 
 
 def _moves(taken: Taken) -> tuple[float, float]:
-    """Return what bounds or norms are taken to do, as standard deviations: make an answer too large, and too small."""
+    """Return what bounds or norms are taken to do, as standard deviations: make an answer too large, and too small.
+
+    What bounds of pairs do depends on the answer: they are told apart.
+    """
+    if math.isfinite(taken.spread) and math.isfinite(taken.heavy):
+        return 0.0, 0.0
     if math.isfinite(taken.below):
         return taken.above / REACH, taken.below / REACH
     about = STRETCHED * taken.about if math.isfinite(taken.about) else 0.0

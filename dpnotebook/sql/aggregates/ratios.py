@@ -349,15 +349,15 @@ class Ratio(AggregateFunction):
         low, high = values[:2]
         centre, half = centred_by(values)
         column = f"y{aggregate.input}"
-        part = _small_part(half)
+        part = small_part(half)
         found = [
             f"CAST({columns.rows(column)} AS DOUBLE)",
-            _times(centred_total(column, low, high, centre, part, columns), part / half),
+            times(centred_total(column, low, high, centre, part, columns), part / half),
         ]
         if self.squares:
             usual, length = (one * half * half for one in squares_by(values))
-            part = _small_part(length)
-            found.append(_times(squared_total(column, low, high, centre, usual, part, columns), part / length))
+            part = small_part(length)
+            found.append(times(squared_total(column, low, high, centre, usual, part, columns), part / length))
         return found
 
     def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
@@ -738,12 +738,13 @@ def _of_lines(lines: Floats, covariance: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(np.einsum("ig,ij,jg->g", lines, covariance, lines), 0.0)))
 
 
-def _small_part(width: Fraction) -> Fraction:
+def small_part(width: Fraction) -> Fraction:
     """Return a power of two that is a small part of a width."""
     return Fraction(2) ** (width.numerator.bit_length() - width.denominator.bit_length() - FINE)
 
 
-def _times(total: str, worth: Fraction) -> str:
+def times(total: str, worth: Fraction) -> str:
+    """Return SQL of a sum times what one of it is worth; 0 where there is none."""
     return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO}) * {number(float(worth))}"
 
 

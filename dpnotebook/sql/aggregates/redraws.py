@@ -19,6 +19,7 @@ from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.sql.aggregates.added_up import alike, scales_by_group
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.covariance import OfPairs
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.function import Integers
 from dpnotebook.sql.aggregates.layers import Combination, noise_of, numbers_of
@@ -85,7 +86,7 @@ def redraw(
         if part.layers:
             values[i] = _of_layers(measuring, i, numbers, noise) / measuring.weights_of(groups)
         told = salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()
-        if any(part.moves) or part.drawn:
+        if any(part.moves) or part.drawn or part.pair:
             known = function_of(part.kind).known(measuring, part, numbers)
             values[i] = _moved(part, values[i], np.ones(groups) if known is None else known.sizes, told)
         if part.lost:
@@ -134,6 +135,9 @@ def _moved(part: AggregateInput, values: Floats, counted: Floats, told: tuple[by
     alike, own = drawn[:, :1], drawn[:, 1:]
     function = function_of(part.kind)
     assert isinstance(function, Ratio)  # nothing else has it
+    if isinstance(function, OfPairs):
+        of_rows = redrawn_noise("gaussian", FINE, draws, groups, *told, b"drawn") / FINE
+        return function.redrawn_pairs(part, values, counted, (alike + own) / math.sqrt(2.0), of_rows)
     moved = moved_by(part, (alike + own) / math.sqrt(2.0))
     if part.drawn:
         of_rows = redrawn_noise("gaussian", FINE, draws, groups, *told, b"drawn") / FINE

@@ -16,6 +16,9 @@ BESIDE_MOST = (
     "single",
     "groups",
     "spread",
+    "kept",
+    "joint",
+    "heavy",
 )  # parts of what is told beside the most
 HELD = "longer for that"  # in what is said of intervals that hold what bounds take
 REACH = 1.959964  # standard deviations of noise, which passes them as seldom as bounds take more than the most
@@ -45,7 +48,12 @@ class Taken(NamedTuple):
     groups
         Over how many groups it is shared out; NaN likewise.
     spread
-        Standard deviation of the values that are kept between bounds; NaN likewise.
+        Standard deviation of the values that are kept between bounds, or of pairs the product of both; NaN likewise.
+    kept, joint
+        Of pairs of columns: which part bounds keep of the product of both standard deviations, at least, and which part
+        of it the covariance of what they cut off may be, at most; NaN of anything else.
+    heavy
+        Of pairs: the root of the product of the fourth moments of both columns, in those of their variances' squares.
     """
 
     about: float = math.nan
@@ -58,6 +66,9 @@ class Taken(NamedTuple):
     single: float = math.nan
     groups: float = math.nan
     spread: float = math.nan
+    kept: float = math.nan
+    joint: float = math.nan
+    heavy: float = math.nan
 
     @property
     def known(self) -> bool:

@@ -21,6 +21,7 @@ STEPS = (0.2, 0.03)  # half-widths: how far means of units move where their numb
 WITHIN = 0.4  # half-widths: how far the values of one unit are spread about their mean
 FARTHEST = 1.5  # half-widths: so far from those of all others may the means of units be that count less
 AVERAGED = 1.5  # times the noise on a count, what the centred sum of a mean has, in half-widths
+PAIRED = 10.0  # the same, of products of pairs, where bounds are several standard deviations away
 RANKED = 8.0  # the same, of ranks, in halves of all values
 
 

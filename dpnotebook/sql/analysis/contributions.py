@@ -263,7 +263,9 @@ def bounds_of(
     function, text = function_of(call.kind), limits.text
     if limits.contribution.kind == "l2" and not function.clipped and not function.by_itself:
         raise text.error(
-            "contribution='l2' works for counts, sums, averages and variances; leave it out, or ask for those", node
+            "contribution='l2' works for counts, sums, averages, variances and correlations; leave it out, or ask for "
+            "those",
+            node,
         )
     if function.of == "units":
         return None, "auto" if limits.contribution.kind == "l2" else "declared"

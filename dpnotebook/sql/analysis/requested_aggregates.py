@@ -246,7 +246,7 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
     function = function_of(call.kind)
     summed = function.adds and limits.contribution.kind != "l2"  # of a norm it is no matter what values lie between
     read_off = function.levelled and reader.bounds == "auto"
-    suited = function.operands == 1 and (function.centres or summed or read_off)
+    suited = (function.operands == 1 or function.paired) and (function.centres or summed or read_off)
     suited = suited or function.weighted
     if not suited or not limits.plain or call.bounds is not None or reader.bounds == "declared":
         return False
