@@ -154,11 +154,13 @@ class ClosedForm:
         """Whether all that was measured are the same queries, no marginals: then their own least squares are all."""
         return len(self._others) == 1 and not self._marginals
 
-    def each(self, part: ProductTerm, step: float, least_scale: float) -> Iterator[InClosedForm]:
+    def each(
+        self, part: ProductTerm, step: float, least_scale: float, most: float = math.inf
+    ) -> Iterator[InClosedForm]:
         """Yield what marginals say of a question that were measured by the same queries, without those by others.
 
         Together they have less variance, and at some confidence longer intervals: single draws have shorter ones than
-        sums of draws. Arguments as for `known`.
+        sums of draws. Arguments as for `known`; of such as leave every answer a variance above `most` nothing comes.
         """
         asked = self._asked(part)
         if asked is None:
@@ -167,6 +169,8 @@ class ClosedForm:
             if key != asked.where.key and not (key in self._telling and asked.may_lie_in(group.of.where)):
                 continue
             for name, known in group.known.items() if len(group.known) > 1 else ():
+                if asked.least_variance(known[0].precision, known[1]) > most:
+                    continue
                 one = asked.of(replace(group, known={name: known}).source())
                 if one is not None:
                     yield InClosedForm((one,), step, least_scale, False, asked.alike)
