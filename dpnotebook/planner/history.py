@@ -393,7 +393,9 @@ class History:
         known = self._by_importance(part, summand, beside)
         wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
         if wider != asked:
-            found = self._in_classes(part, summand, wider, beside, known, most=FEW_CLASSES)
+            # Many classes take long to solve for: only where they may hold all that was measured.
+            most = FEW_CLASSES if told <= set(wider) else None
+            found = self._in_classes(part, summand, wider, beside, known, most=most)
             if found is not None:
                 return found
         if cells <= FEW_CELLS:
