@@ -47,7 +47,8 @@ def focused(
     if queries is None:
         return None
     block.split(queries.cells)
-    found = [one for each in known[: _most(queries)] for one in told(each, block.names, domain)]
+    telling = [each for each in known if each.rows <= set(names)]
+    found = [one for each in telling[: _most(queries)] for one in told(each, block.names, domain)]
     block.add(found, ROOM + block.atoms.count)
     left = [one for one in found if one.name not in block.sources]
     sums = [_summed(block, one, queries) for one in left]

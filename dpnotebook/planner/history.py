@@ -445,13 +445,16 @@ class History:
             return None
         of = summand, names, most
 
-        def told(measured: Iterable[Repeats]) -> ToldProducts:
+        def told(measured: Iterable[Repeats], *, all_or_none: bool = False) -> ToldProducts:
             found = ToldProducts(names, domain, (), most)
             for each in measured:
                 found.put(each)
+                if all_or_none and not found.room:
+                    break
             return found
 
-        information = self._informed.of(of, domain, lambda: told(self._known(summand).by_queries.values()))
+        recorded = self._known(summand).by_queries.values()
+        information = self._informed.of(of, domain, lambda: told(recorded, all_or_none=True))
         if not information.told.room and not whole:  # what matters most to the question has it
             some = told(known)
             chosen = tuple(each.measurement.key for each, _ in some.measured)

@@ -86,7 +86,7 @@ def _latest_boxes(known: Repeats, names: tuple[str, ...], domain: Domain) -> lis
     if known.sided is None or known.sided[0] != names:
         measurement = known.measurement
         found: list[tuple[ProductTerm, Boxes | None]] = []
-        if set(measurement.where.attributes) <= set(names) and measurement.summand.components == 1:
+        if known.rows <= set(names) and measurement.summand.components == 1:
             found = [(part, boxes_of(part, names, domain)) for _, part in known.seen_in(names, domain)]
         known.sided = names, found
     return known.sided[1]
@@ -261,6 +261,7 @@ class ToldProducts:
 
     def __init__(self, names: Sequence[str], domain: Domain, apart: Boxes = (), most: int | None = None) -> None:
         self.names, self.domain, self.apart = tuple(names), domain, apart
+        self._of = frozenset(names)
         self._most = MOST_CLASSES if most is None else most
         self.precisions: dict[Boxes, float] = {}
         self.parts: list[tuple[Repeats, Boxes, ProductTerm, int]] = []  # and where its numbers start among all
@@ -274,6 +275,8 @@ class ToldProducts:
 
     def put(self, known: Repeats) -> None:
         """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
+        if not known.rows <= self._of:
+            return
         first, before = self.size, len(self.parts)
         for part, boxes in _latest_boxes(known, self.names, self.domain):
             if boxes is None:
