@@ -64,7 +64,20 @@ class AskedProducts:
 
     def may_lie_in(self, rows: Predicate) -> bool:
         """Return whether all rows of the question may be among these, by what they are told apart by."""
-        return rows.key == self.where.key or set(rows.attributes) <= set(self.where.attributes)
+        if rows.is_everything or rows.key == self.where.key:
+            return True
+        if not set(rows.attributes) <= set(self.where.attributes):
+            return False
+        boxes = rows.products()
+        return len(boxes) == 1 and not any((self._taking[name] & ~mask).any() for name, mask in boxes[0].items())
+
+    @cached_property
+    def _taking(self) -> Mapping[str, Mask]:
+        """The levels that rows of the question can have, of what these are told apart by."""
+        found = {name: np.zeros(self.domain[name].size, dtype=bool) for name in self.where.attributes}
+        for name, mask in found.items():
+            mask[list(self.where.levels_of(name))] = True
+        return found
 
     def may_be_told(self, axes: Sequence[Axis], rows: Predicate) -> bool:
         """Return whether a histogram may determine the answers, by what it tells apart."""

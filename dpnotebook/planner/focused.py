@@ -39,7 +39,7 @@ def focused(
     part
         What is asked.
     known
-        What was measured, the most important first.
+        What was measured of rows told by these attributes, the most important first.
     """
     block = LeastSquaresState(domain, names)
     block.partial = True
@@ -47,8 +47,7 @@ def focused(
     if queries is None:
         return None
     block.split(queries.cells)
-    telling = [each for each in known if each.rows <= set(names)]
-    found = [one for each in telling[: _most(queries)] for one in told(each, block.names, domain)]
+    found = [one for each in known[: _most(queries)] for one in told(each, block.names, domain)]
     block.add(found, ROOM + block.atoms.count)
     left = [one for one in found if one.name not in block.sources]
     sums = [_summed(block, one, queries) for one in left]
