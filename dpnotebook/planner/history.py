@@ -19,6 +19,7 @@ from dpnotebook.planner.class_information import KeptInformation
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.exchangeable import (
     FEW_CLASSES,
+    FEWER_CLASSES,
     MOST_BESIDE,
     MOST_CHOICES,
     ByClasses,
@@ -395,8 +396,8 @@ class History:
             wider = wider_names(part, asked, self.domain, self._with_supposed(summand, beside).values())
         known = self._by_importance(part, summand, beside, wider)
         if wider != asked:
-            # Many classes take long to solve for: only where they may hold all that was measured.
-            most = FEW_CLASSES if told <= set(wider) else None
+            # What takes longest is solved for only where it may hold all that was measured.
+            most = FEW_CLASSES if told <= set(wider) else FEWER_CLASSES
             found = self._in_classes(part, summand, wider, beside, known, most=most)
             if found is not None:
                 return found
@@ -729,6 +730,7 @@ class History:
             (each for name, each in known.items() if name not in first),
             key=lambda each: (
                 each.measurement.where.key != rows,
+                len(each.rows - part.attributes),
                 each.measurement.answers == 1,
                 *(-place for place in each.latest),
             ),

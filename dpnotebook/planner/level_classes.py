@@ -278,7 +278,10 @@ class ToldProducts:
 
     def put(self, known: Repeats) -> None:
         """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
-        if not known.rows <= self._of or (known.rows and self._left_out >= MOST_LEFT_OUT):
+        if not known.rows <= self._of:
+            return
+        if known.rows and self._left_out >= MOST_LEFT_OUT:
+            self.products = self.products and is_identity(known.measurement.operator)
             return
         first, before = self.size, len(self.parts)
         for part, boxes in _latest_boxes(known, self.names, self.domain):
