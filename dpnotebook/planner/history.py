@@ -722,8 +722,8 @@ class History:
         """
         among = frozenset(names)
         known = {name: each for name, each in self._with_supposed(summand, beside).items() if each.rows <= among}
-        # What comes now first, then what was asked of the same rows, then of many numbers, then the latest: a refined
-        # one has the place of the one that it refines.
+        # What comes now first, then what was asked of the same rows, then of rows told by few other attributes, then of
+        # many numbers, then the latest: a refined one has the place of the one that it refines.
         first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
         rows = part.where.key
         others = sorted(
