@@ -31,7 +31,6 @@ from dpnotebook.planner.solved import RESIDUAL, refined
 
 MOST_CELLS = 10**6  # of the attributes of a question
 FEW_CLASSES = 2_500  # that are solved for where other attributes are looked at beside those of a question,
-FEWER_CLASSES = 1_000  # or so many where more was measured of still others,
 FEW_CELLS = 200_000  # with as many cells at most, and
 MOST_BESIDE = 300  # as many different measurements
 MOST_CHOICES = 300  # of kinds of functions that a question has a part in: of more it tells levels apart itself

@@ -19,7 +19,6 @@ from dpnotebook.planner.class_information import KeptInformation
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.exchangeable import (
     FEW_CLASSES,
-    FEWER_CLASSES,
     MOST_BESIDE,
     MOST_CHOICES,
     ByClasses,
@@ -397,8 +396,8 @@ class History:
         known = self._by_importance(part, summand, beside, wider)
         if wider != asked:
             # What takes longest is solved for only where it may hold all that was measured.
-            most = FEW_CLASSES if told <= set(wider) else FEWER_CLASSES
-            found = self._in_classes(part, summand, wider, beside, known, most=most)
+            whole = FEW_CLASSES if told <= set(wider) else None
+            found = self._in_classes(part, summand, wider, beside, known, most=whole)
             if found is not None:
                 return found
         if cells <= FEW_CELLS:
