@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,8 +23,9 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
 from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.strategy import Reconstruction
-from dpnotebook.workload import Explicit, Identity, Stack, Total, Workload
+from dpnotebook.workload import Explicit, Identity, Prefix, Stack, Total, Workload
 from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload.marginals import Subset
 from dpnotebook.workload.runs import placed
 from dpnotebook.workload.terms import SparseTerm
 
@@ -62,7 +64,20 @@ class AskedProducts:
 
     def may_lie_in(self, rows: Predicate) -> bool:
         """Return whether all rows of the question may be among these, by what they are told apart by."""
-        return rows.key == self.where.key or set(rows.attributes) <= set(self.where.attributes)
+        if rows.is_everything or rows.key == self.where.key:
+            return True
+        if not set(rows.attributes) <= set(self.where.attributes):
+            return False
+        boxes = rows.products()
+        return len(boxes) == 1 and not any((self._taking[name] & ~mask).any() for name, mask in boxes[0].items())
+
+    @cached_property
+    def _taking(self) -> Mapping[str, Mask]:
+        """The levels that rows of the question can have, of what these are told apart by."""
+        found = {name: np.zeros(self.domain[name].size, dtype=bool) for name in self.where.attributes}
+        for name, mask in found.items():
+            mask[list(self.where.levels_of(name))] = True
+        return found
 
     def may_be_told(self, axes: Sequence[Axis], rows: Predicate) -> bool:
         """Return whether a histogram may determine the answers, by what it tells apart."""
@@ -72,6 +87,36 @@ class AskedProducts:
         if rows.key != self.where.key and not set(self.where.attributes) <= told | set(rows.attributes):
             return False
         return set(self.names) <= told and self.may_lie_in(rows)
+
+    def least_variance(self, precision: float, marginals: Sequence[tuple[Subset, float, slice]]) -> float:
+        """Return what no answer that is made of some marginals can have less variance than.
+
+        Of an answer q and any direction d no unbiased estimate has less than (qd)^2 / (d'Xd), X being the information
+        (Gauss-Markov): here d are the cells at one level of what is asked apart, and at every level of all else.
+
+        Parameters
+        ----------
+        precision
+            Of each number.
+        marginals
+            Each with its attributes, its weight, and its numbers.
+        """
+        told = sum(
+            weight**2 / math.prod(self._summed.get(place, 1) for place in subset) for subset, weight, _ in marginals
+        )
+        return self._least_count**2 / (told * precision) if told > 0 else math.inf
+
+    @cached_property
+    def _summed(self) -> dict[int, int]:
+        """By place in the domain, how many levels each attribute has over all of which every answer adds up."""
+        apart = {*self.names, *self.where.attributes}
+        return {place: self.domain[name].size for place, name in enumerate(self.domain.names) if name not in apart}
+
+    @cached_property
+    def _least_count(self) -> float:
+        """What every answer takes at least one cell times; 0 where that is not known."""
+        plain = all(isinstance(factor, Identity | Prefix | Total) for term in self.terms for factor in term.factors)
+        return min((term.weight for term in self.terms), default=0.0) if plain else 0.0
 
     def of(self, source: MeasuredHistogram) -> Determined | None:
         """Return what a source says of the answers; None where it determines none of them."""

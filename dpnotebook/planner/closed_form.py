@@ -111,15 +111,19 @@ class ClosedForm:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self._marginals: dict[str, _Marginals] = {}
-        self._telling: dict[str, int] = {}  # those that may tell of a part of their rows, and their places among all
+        self._shared: set[str] = set()  # of these, what a copy has too: it is copied before something is added
+        # Those that may tell of a part of their rows, by what these are told by, and their places among all.
+        self._telling: dict[frozenset[str], dict[str, int]] = {}
         self._others: dict[str, Repeats] = {}
         self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
 
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
         twin = ClosedForm(self.domain)
-        twin._marginals = {key: replace(one, known=dict(one.known)) for key, one in self._marginals.items()}
-        twin._telling, twin._others, twin._sources = dict(self._telling), dict(self._others), dict(self._sources)
+        twin._marginals = dict(self._marginals)
+        self._shared, twin._shared = set(self._marginals), set(self._marginals)
+        twin._telling = {names: dict(places) for names, places in self._telling.items()}
+        twin._others, twin._sources = dict(self._others), dict(self._sources)
         return twin
 
     def put(self, known: Repeats) -> None:
@@ -138,10 +142,13 @@ class ClosedForm:
             if rows.key not in self._marginals:
                 self._marginals[rows.key] = _Marginals(_Histogram(rows, self.domain), len(self._marginals))
             group = self._marginals[rows.key]
+            if rows.key in self._shared:
+                self._shared.remove(rows.key)
+                group = self._marginals[rows.key] = replace(group, known=dict(group.known))
             group.known[measurement.key] = known, parts
             # A single count tells nothing of a part of its rows, and there may be many.
-            if rows.key not in self._telling and (rows.is_everything or any(subset for subset, _, _ in parts)):
-                self._telling[rows.key] = group.place
+            if rows.is_everything or any(subset for subset, _, _ in parts):
+                self._telling.setdefault(frozenset(rows.attributes), {}).setdefault(rows.key, group.place)
         self._sources.pop(at, None)
 
     @property
@@ -154,19 +161,22 @@ class ClosedForm:
         """Whether all that was measured are the same queries, no marginals: then their own least squares are all."""
         return len(self._others) == 1 and not self._marginals
 
-    def each(self, part: ProductTerm, step: float, least_scale: float) -> Iterator[InClosedForm]:
+    def each(
+        self, part: ProductTerm, step: float, least_scale: float, most: float = math.inf
+    ) -> Iterator[InClosedForm]:
         """Yield what marginals say of a question that were measured by the same queries, without those by others.
 
         Together they have less variance, and at some confidence longer intervals: single draws have shorter ones than
-        sums of draws. Arguments as for `known`.
+        sums of draws. Arguments as for `known`; of such as leave every answer a variance above `most` nothing comes.
         """
         asked = self._asked(part)
         if asked is None:
             return
-        for key, group in self._marginals.items():
-            if key != asked.where.key and not (key in self._telling and asked.may_lie_in(group.of.where)):
-                continue
+        for key in self._may_hold(asked):
+            group = self._marginals[key]
             for name, known in group.known.items() if len(group.known) > 1 else ():
+                if asked.least_variance(known[0].precision, known[1]) > most:
+                    continue
                 one = asked.of(replace(group, known={name: known}).source())
                 if one is not None:
                     yield InClosedForm((one,), step, least_scale, False, asked.alike)
@@ -203,12 +213,7 @@ class ClosedForm:
 
     def _candidates(self, asked: AskedProducts) -> Iterator[MeasuredHistogram]:
         """Yield the sources whose rows may hold all those of a question, the latest first."""
-        of = self._marginals.get(asked.where.key)
-        found = {} if of is None else {asked.where.key: of.place}
-        for key, place in self._telling.items():
-            if key not in found and asked.may_lie_in(self._marginals[key].of.where):
-                found[key] = place
-        for key in sorted(found, key=found.__getitem__):
+        for key in self._may_hold(asked):
             yield self._source((True, key))
         others = [
             key
@@ -217,6 +222,16 @@ class ClosedForm:
         ]
         for key in others[:MOST_OTHERS]:
             yield self._source((False, key))
+
+    def _may_hold(self, asked: AskedProducts) -> list[str]:
+        """Return the rows of marginals that may hold all those of a question, in the order in which they came."""
+        of, own = self._marginals.get(asked.where.key), frozenset(asked.where.attributes)
+        found = {} if of is None else {asked.where.key: of.place}
+        for names, places in self._telling.items():
+            for key, place in places.items() if names <= own else ():
+                if asked.may_lie_in(self._marginals[key].of.where):
+                    found[key] = place
+        return sorted(found, key=found.__getitem__)
 
     def _source(self, at: tuple[bool, str]) -> MeasuredHistogram:
         if at not in self._sources:

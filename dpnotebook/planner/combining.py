@@ -180,7 +180,8 @@ def combined(
         closed = marginal_measurement.closed_of(question, history, also)
         best = best if closed is None else _better(best, _from_all(history, closed, confidence, also), promise)
         if best is None or not promise.kept(best).all():
-            for one in marginal_measurement.each_closed_of(question, history, also):
+            most = promise.std_error * ROUNDING
+            for one in marginal_measurement.each_closed_of(question, history, also, most):
                 best = _better(best, _from_all(history, one, confidence, also), promise)
     if own is not None and (alone or best is None or not promise.kept(best).all()):
         single = own()

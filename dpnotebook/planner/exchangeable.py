@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -461,7 +461,9 @@ def _summed(over: Floats, sides: Sides) -> Floats:
     return over
 
 
-def wider_names(part: ProductTerm, names: tuple[str, ...], domain: Domain, known: Sequence[Repeats]) -> tuple[str, ...]:
+def wider_names(
+    part: ProductTerm, names: tuple[str, ...], domain: Domain, known: Collection[Repeats]
+) -> tuple[str, ...]:
     """Return the attributes of a question and others over which more is told of it, as far as cells stay few.
 
     A table of some rows tells something of all rows where the others are told as well. Of what tells too many classes

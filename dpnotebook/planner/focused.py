@@ -39,7 +39,7 @@ def focused(
     part
         What is asked.
     known
-        What was measured, the most important first.
+        What was measured of rows told by these attributes, the most important first.
     """
     block = LeastSquaresState(domain, names)
     block.partial = True

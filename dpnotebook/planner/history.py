@@ -382,7 +382,7 @@ class History:
                 break
             plain = set(names) <= set(self.domain.names)
             if plain and cells <= MOST_ATOMS and self._soon(summand, beside, cells):
-                known = self._by_importance(part, summand, beside)
+                known = self._by_importance(part, summand, beside, names)
                 found = self._in_classes(part, summand, names, beside, known, whole=True)
                 if found is not None and found.classes * FAR_FEWER <= cells:
                     return found
@@ -390,10 +390,14 @@ class History:
                 return None  # all that was measured has room in one block
         if cells > MOST_ATOMS and self._with(summand, asked, beside) is not None:
             return None  # in few atoms
-        known = self._by_importance(part, summand, beside)
-        wider = wider_names(part, asked, self.domain, known) if len(told) > len(asked) else asked
+        wider = asked
+        if len(told) > len(asked):
+            wider = wider_names(part, asked, self.domain, self._with_supposed(summand, beside).values())
+        known = self._by_importance(part, summand, beside, wider)
         if wider != asked:
-            found = self._in_classes(part, summand, wider, beside, known, most=FEW_CLASSES)
+            # What takes longest is solved for only where it may hold all that was measured.
+            whole = FEW_CLASSES if told <= set(wider) else None
+            found = self._in_classes(part, summand, wider, beside, known, most=whole)
             if found is not None:
                 return found
         if cells <= FEW_CELLS:
@@ -422,7 +426,7 @@ class History:
             return by_classes(part, names, domain, known, whole=whole, most=most)
         of, latest = (summand, names, self._known(summand).count), self._latest_classes
         if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
-            recorded = self._by_importance(part, summand, Telling(()))
+            recorded = self._by_importance(part, summand, Telling(()), names)
             before = by_classes(part, names, domain, recorded, apart=True, most=most)
             latest = self._latest_classes = of, domain, part, before
         return by_classes(part, names, domain, known, whole=whole, apart=True, before=latest[3], most=most)
@@ -443,13 +447,16 @@ class History:
             return None
         of = summand, names, most
 
-        def told(measured: Iterable[Repeats]) -> ToldProducts:
+        def told(measured: Iterable[Repeats], *, all_or_none: bool = False) -> ToldProducts:
             found = ToldProducts(names, domain, (), most)
             for each in measured:
                 found.put(each)
+                if all_or_none and not found.room:
+                    break
             return found
 
-        information = self._informed.of(of, domain, lambda: told(self._known(summand).by_queries.values()))
+        recorded = self._known(summand).by_queries.values()
+        information = self._informed.of(of, domain, lambda: told(recorded, all_or_none=True))
         if not information.told.room and not whole:  # what matters most to the question has it
             some = told(known)
             chosen = tuple(each.measurement.key for each, _ in some.measured)
@@ -693,29 +700,41 @@ class History:
         if not beside.items and key in self._focused:
             self._focused.move_to_end(key)
             return self._focused[key]
-        block = focused(self.with_ends, names, part, self._by_importance(part, summand, beside))
+        block = focused(self.with_ends, names, part, self._by_importance(part, summand, beside, names))
         if not beside.items:
             self._focused[key] = block
             while len(self._focused) > FOCUSED:
                 self._focused.popitem(last=False)
         return block
 
-    def _by_importance(self, part: ProductTerm, summand: Summand, beside: Telling) -> list[Repeats]:
-        """Return what was measured of a summand, and what comes beside it, what matters most to a question first."""
-        known = self._known(summand).by_queries | self._beside(summand, beside).by_queries
-        # What comes now first, then what was asked of the same rows, then of many numbers, then the latest: a refined
-        # one has the place of the one that it refines.
+    def _with_supposed(self, summand: Summand, beside: Telling) -> dict[str, Repeats]:
+        """Return what was measured of a summand, and what comes beside it, by what was asked."""
+        recorded = self._known(summand).by_queries
+        return recorded | self._beside(summand, beside).by_queries if beside.items else recorded
+
+    def _by_importance(
+        self, part: ProductTerm, summand: Summand, beside: Telling, names: Collection[str]
+    ) -> list[Repeats]:
+        """Return what was measured of rows told by some attributes, and what comes beside it.
+
+        What matters most to a question comes first.
+        """
+        among = frozenset(names)
+        known = {name: each for name, each in self._with_supposed(summand, beside).items() if each.rows <= among}
+        # What comes now first, then what was asked of the same rows, then of rows told by few other attributes, then of
+        # many numbers, then the latest: a refined one has the place of the one that it refines.
         first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
         rows = part.where.key
         others = sorted(
             (each for name, each in known.items() if name not in first),
             key=lambda each: (
                 each.measurement.where.key != rows,
+                len(each.rows - part.attributes),
                 each.measurement.answers == 1,
                 *(-place for place in each.latest),
             ),
         )
-        return [*(known[name] for name in first), *others]
+        return [*(known[name] for name in first if name in known), *others]
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

@@ -20,7 +20,7 @@ from dpnotebook.planner.run_state import LineIndex, RunState, line_index
 from dpnotebook.planner.solved import LOST, SCREENED, Solved, screened, solve_bins
 from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
-AT_ONCE = 256  # queries that are added together: more than an inverse is updated for, see `information`
+AT_ONCE = 2_048  # queries that are added together: more than an inverse is updated for, see `information`
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
 FEW = 500  # classes of cells whose residuals are looked at entry by entry for what is shown

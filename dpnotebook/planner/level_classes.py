@@ -20,6 +20,7 @@ from dpnotebook.query.measurement import Measurement
 
 MOST_CLASSES = 700  # products of classes of levels that are solved for together
 CUT = 1e-9  # of a level: what a condition takes of a class beside its part of it, below which that is rounding
+MOST_LEFT_OUT = 400  # for too many classes: then only what tells all rows is looked at, which tells no classes apart
 MOST_BOXES = 6  # that the rows of a measurement fall into
 
 Floats = NDArray[np.float64]
@@ -67,13 +68,14 @@ def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes |
     for box in boxes:
         sides = []
         for name in names:
-            mask = np.ones(domain[name].size, dtype=bool)
-            if name in axes:
-                mask[:] = False
+            size = domain[name].size
+            if name in axes and axes[name].size < size:
+                mask = np.zeros(size, dtype=bool)
                 mask[list(axes[name].levels)] = True
-            if name in box:
-                mask &= box[name]
-            sides.append(LevelsAsked(name in axes, mask.tobytes()))
+                levels = (mask & box[name] if name in box else mask).tobytes()
+            else:  # as mostly: in a moment, as there are many measurements
+                levels = box[name].tobytes() if name in box else b"\1" * size
+            sides.append(LevelsAsked(name in axes, levels))
         found.append(tuple(sides))
     return tuple(found)
 
@@ -86,7 +88,7 @@ def _latest_boxes(known: Repeats, names: tuple[str, ...], domain: Domain) -> lis
     if known.sided is None or known.sided[0] != names:
         measurement = known.measurement
         found: list[tuple[ProductTerm, Boxes | None]] = []
-        if set(measurement.where.attributes) <= set(names) and measurement.summand.components == 1:
+        if known.rows <= set(names) and measurement.summand.components == 1:
             found = [(part, boxes_of(part, names, domain)) for _, part in known.seen_in(names, domain)]
         known.sided = names, found
     return known.sided[1]
@@ -261,6 +263,7 @@ class ToldProducts:
 
     def __init__(self, names: Sequence[str], domain: Domain, apart: Boxes = (), most: int | None = None) -> None:
         self.names, self.domain, self.apart = tuple(names), domain, apart
+        self._of = frozenset(names)
         self._most = MOST_CLASSES if most is None else most
         self.precisions: dict[Boxes, float] = {}
         self.parts: list[tuple[Repeats, Boxes, ProductTerm, int]] = []  # and where its numbers start among all
@@ -269,11 +272,17 @@ class ToldProducts:
         self.every = True  # whether all that was measured is here
         self.room = True  # whether nothing was left out for too many classes
         self.products = True  # whether all that was measured are products
+        self._left_out = 0
         self._apart = [{sides[place].mask for sides in apart} for place in range(len(names))]
         self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
 
     def put(self, known: Repeats) -> None:
         """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
+        if not known.rows <= self._of:
+            return
+        if known.rows and self._left_out >= MOST_LEFT_OUT:
+            self.products = self.products and is_identity(known.measurement.operator)
+            return
         first, before = self.size, len(self.parts)
         for part, boxes in _latest_boxes(known, self.names, self.domain):
             if boxes is None:
@@ -284,6 +293,7 @@ class ToldProducts:
                 self.parts.append((known, boxes, part, first))
             else:
                 self.every = self.room = False
+                self._left_out += 1
         if len(self.parts) > before:
             self.measured.append((known, first))
             self.size += known.weighted.size

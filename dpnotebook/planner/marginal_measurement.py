@@ -419,13 +419,23 @@ def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -
     return found
 
 
-def each_closed_of(question: Question, history: History, also: Sequence[Item] = ()) -> Iterator[InClosedForm]:
+def each_closed_of(
+    question: Question, history: History, also: Sequence[Item] = (), most: float = math.inf
+) -> Iterator[InClosedForm]:
     """Yield a question with what each of several measurements says of it by itself, as for `closed_of`.
 
     Of noise of a stable law there are none: all together are better at any confidence.
+
+    Parameters
+    ----------
+    question, history, also
+        As for `closed_of`.
+    most
+        Standard error, in the answer's units, above which an answer is of no use.
     """
     for form in forms_of(question, history, also) if not history.law.stable else ():
-        for one in history.closed_form(form.summand, also).each(form.part, form.step, least_scale(history, also)):
+        closed, scale, useful = history.closed_form(form.summand, also), least_scale(history, also), most / form.step
+        for one in closed.each(form.part, form.step, scale, useful * useful):
             yield one if form.reach == 1 else replace(one, reach=form.reach)
 
 

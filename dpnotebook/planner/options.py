@@ -500,7 +500,8 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
     # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise. Of many
     # sources together the law is worked out for a few answers only, of one release for a whole table.
     closed = (problem.in_closed_form(),) if marginal_measurement.tells_together(asked) else ()
-    by_itself = marginal_measurement.each_closed_of(problem.question, problem.history)
+    most = math.sqrt(target * NEARLY * marginal_measurement.SLACK) * asked.step
+    by_itself = marginal_measurement.each_closed_of(problem.question, problem.history, (), most)
     for each in itertools.chain((asked,), closed, by_itself):
         if each is None or not marginal_measurement.is_known(each, target * NEARLY):
             continue

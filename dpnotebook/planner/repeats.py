@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,11 @@ class Repeats:
     sided: tuple[tuple[str, ...], Any] | None = field(default=None, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
+
+    @cached_property
+    def rows(self) -> frozenset[str]:
+        """The attributes by which the rows that take part are told: over others than all of these nothing is said."""
+        return frozenset(self.measurement.where.attributes)
 
     @property
     def now(self) -> Mapping[Key, float]:
@@ -311,4 +317,6 @@ def taken(block: LeastSquaresState, changed: Iterable[Repeats]) -> bool:
     bool
         Whether there was room for all that it says; where there was not, the block is of no more use.
     """
-    return block.add_all(one for known in changed for one in told(known, block.names, block.domain, sums=block.sums))
+    names = frozenset(block.names)
+    telling = (known for known in changed if known.rows <= names)
+    return block.add_all(one for known in telling for one in told(known, block.names, block.domain, sums=block.sums))

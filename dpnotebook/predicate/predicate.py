@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
@@ -27,6 +28,7 @@ __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Pred
 
 MAX_PRODUCTS = 100_000
 MAX_DENSE = 10**8
+MOST_KEPT = 10**4  # cells that are kept with a predicate: plans ask for them again and again
 MAX_TEXT = 400
 
 MAX_NESTING = 100
@@ -184,6 +186,8 @@ class Predicate:
             If a column that matters is not among the names, or there are more than 10^8 cells.
         """
         wanted = list(names)
+        if wanted == list(self.attributes) and self._own is not None:
+            return self._own.copy()
         projected = self.domain.project(wanted)
         missing = [name for name in self.attributes if name not in projected]
         if missing:
@@ -196,6 +200,16 @@ class Predicate:
 
         cells = diagram.cells(self._root, place_of, shape)
         return np.array(cells.transpose(np.argsort(order)), order="C")
+
+    @cached_property
+    def _own(self) -> NDArray[np.bool_] | None:
+        """Whether each cell of its attributes satisfies it, as `dense` says; None for more than are kept."""
+        domain = self.domain
+        places = [domain.names.index(name) for name in self.attributes]
+        shape = tuple(domain.shape[place] for place in places)
+        if math.prod(shape) > MOST_KEPT:
+            return None
+        return np.array(diagram.cells(self._root, {index: at for at, index in enumerate(places)}, shape), order="C")
 
     def mapped(self, domain: Domain, levels: Mapping[str, NDArray[np.int64]]) -> Predicate:
         """Return a predicate over another domain that is true where this one is true of the levels of this domain.

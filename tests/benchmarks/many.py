@@ -36,6 +36,7 @@ HISTORIES = {
     "two histograms": lambda t: [t.histogram(name, epsilon=0.01, fresh=True) for name in ("age", "income")],
     "one crosstab": lambda t: [t.crosstab("age", "sex", epsilon=0.01, fresh=True)],
     "1,000 boxes": lambda t: [t.count(where=where, epsilon=0.01, fresh=True) for where in boxes(1_000)],
+    "1,000 different": lambda t: list(different(t, np.random.default_rng(4), 1_000, epsilon=0.01, fresh=True)),
     "seven attributes": lambda t: list(group_bys(t, np.random.default_rng(4), 300, epsilon=0.01, fresh=True)),
 }
 
@@ -55,9 +56,26 @@ def group_bys(table, rng, count, **accuracy):
         yield table.groupby(keys).count(where=where, **accuracy)
 
 
+def condition(rng, name):
+    """Return a condition on some levels of an attribute of ten."""
+    low, high = np.sort(rng.integers(0, 10, 2))
+    some = sorted(rng.choice(10, int(rng.integers(2, 6)), replace=False).tolist())
+    return str(rng.choice([f"{name} < {high + 1}", f"{name} >= {low} and {name} <= {high}", f"{name} in {some}"]))
+
+
+def different(table, rng, count, **accuracy):
+    """Yield tables of up to four of seven attributes, of all rows, of some by one or two of these, or by an OR."""
+    for _ in range(count):
+        names = rng.permutation(list(SEVEN)).tolist()
+        chosen, told = names[: int(rng.integers(1, 5))], 0 if (kind := rng.random()) < 0.5 else int(rng.integers(1, 3))
+        keys, by = chosen[told:], [f"({condition(rng, name)})" for name in names[:told]]
+        where = (" or " if kind > 0.9 else " and ").join(by) or None
+        yield (table.groupby(keys) if keys else table).count(where=where, **accuracy)
+
+
 def opened(path, noise, name):
     rows = np.arange(5_000)
-    if name == "seven attributes":
+    if name in ("seven attributes", "1,000 different"):
         frame = pd.DataFrame({name: rows // (place + 1) % 10 for place, name in enumerate(SEVEN)})
         session = dpn.Session(BUDGETS[noise], ledger=path)
         return session, session.protect(frame, "t", domain=SEVEN)

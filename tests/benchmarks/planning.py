@@ -170,6 +170,16 @@ def many_releases(folder):
     return session, [query for error in errors for query in many.group_bys(table, rng, 1, error=float(error))]
 
 
+def different_releases(folder):
+    """Return a session beside 1,000 different releases over seven attributes of ten levels, and queries of others."""
+    path = Path(folder, "different.ledger")
+    many.fill(path, "laplace", "1,000 different", 1_000)
+    session, table = many.opened(path, "laplace", "1,000 different")
+    rng = np.random.default_rng(6)
+    errors = 10 ** rng.uniform(0.7, 2.3, 100)
+    return session, [query for error in errors for query in many.different(table, rng, 1, error=float(error))]
+
+
 def memory_beside_ranges(count):
     """Return by how many MiB a process that has planned grows while it asks so many ranges and plans others."""
     _, queries = random_ranges(20)
@@ -197,6 +207,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         session, queries = many_releases(folder)
         line("group-bys of seven attributes of 10", session, queries, "100")
+        session.close()
+        session, queries = different_releases(folder)
+        line("different tables of seven attributes of 10", session, queries, "300")
         session.close()
 
 
