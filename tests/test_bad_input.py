@@ -957,7 +957,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_just_a_name(name, monkeypatch):
     """As a column, as a level, as a table and as a unit: counted like any other, in where= and in SQL."""

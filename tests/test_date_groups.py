@@ -47,7 +47,7 @@ def told(release):
     return {tuple(None if pd.isna(part) else part for part in key): value for key, value in found if round(value)}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("by", SPANS)
 def test_counts_are_those_of_pandas_and_free_after_the_days(rows, by):
     query = rows.dp.groupby({"seen": by}).count(epsilon=50)

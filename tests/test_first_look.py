@@ -66,7 +66,7 @@ def test_a_first_error_is_offered_in_two_prices_and_looking_buys_nothing():
         assert session.ledger.spent == 0
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("shown", "error"),
     [
@@ -100,7 +100,7 @@ def test_an_error_is_kept_or_said_not_to_be(shown, error):
         assert session.ledger.spent == spent
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("shown", "error", "exact"),
@@ -176,6 +176,7 @@ def test_an_interrupted_purchase_goes_on_from_what_was_paid(monkeypatch):
         assert session.ledger.get(2).units > first or session.ledger.spent == first
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("budget", [BUDGET, dpn.Budget(2.0)])
 @pytest.mark.parametrize(("shown", "error"), [("AVG(minutes)", 2.0), ("STDDEV(minutes)", 4.0)])
 def test_no_price_is_less_than_what_did_not_keep_the_error(budget, shown, error):

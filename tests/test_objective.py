@@ -72,7 +72,7 @@ ASKED = {
 }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("accuracy", [{"error": 20}, {"variance": 100}, {"error": 30, "confidence": 0.8}], ids=str)
 def test_no_price_rises(people, name, accuracy):

@@ -71,7 +71,7 @@ AS_WRITTEN = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["laplace", "gaussian"])
 @pytest.mark.parametrize("name", AS_WRITTEN)
 def test_a_verb_is_the_statement_that_somebody_would_write(name, delta):

@@ -79,6 +79,7 @@ def test_within_bins_they_are_near(people):
     assert (found["value"] <= found["upper"]).all()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("accuracy", [{"epsilon": 0.3}, {"error": 30}, {"variance": 90}])
 def test_all_cost_what_one_does(people, accuracy):
     one, several = people.dp.quantile("age", 0.5, **accuracy), people.dp.quantile("age", QUARTILES, **accuracy)

@@ -183,6 +183,7 @@ def test_numbers_that_are_rounded_are_no_keys(kind):
     assert session.sql("SELECT SUM(v) AS n FROM t WHERE v < 3", epsilon=1.0).plan.cost.units > 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_has_no_canonical_form_is_refused_before_the_charge(kind):
     connection = table(kind, REFUSED[kind])
@@ -197,6 +198,7 @@ def test_what_has_no_canonical_form_is_refused_before_the_charge(kind):
     assert Counter(n for _, n in cast) == Counter(n for _, n in texts)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_no_type_keeps_the_other_columns_from_being_asked(kind):
     connection = table(kind, REFUSED[kind])

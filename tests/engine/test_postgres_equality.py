@@ -208,7 +208,7 @@ def every_name(admin, kind):
     ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_keys_and_units_are_told_apart_as_postgresql_tells_them(every, kind):
     spellings = [spelling for spellings, _ in ACCEPTED[kind] for spelling in spellings]
@@ -257,6 +257,7 @@ def refused(postgres, admin):
     session.close()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_has_no_canonical_form_is_refused_before_the_charge(refused, admin, kind):
     (session, place), name = refused, slug(kind)

@@ -230,6 +230,7 @@ def test_tables_that_were_bought_are_free_at_14400_cells(budget):
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_whatever_follows_from_a_histogram_of_10000_levels_is_free(budget):
     session, frame = people(budget, {"x": 10_000, "y": 3})

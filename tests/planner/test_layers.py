@@ -80,6 +80,7 @@ def contribution(summand, row):
     return [value - summand.low, summand.high - value] if summand.ends else [value]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_the_price_is_what_the_dearest_row_loses(visits, statement):
     session, _ = visits
@@ -152,6 +153,7 @@ def test_counts_that_overlap_too_much_are_measured_apart(noise):
         assert len(values["measures"]) == (9 if noise == "laplace" else 0)  # as if they were asked one by one
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_what_is_charged_for_is_what_is_measured(visits, statement):
     session, _ = visits

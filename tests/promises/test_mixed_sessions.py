@@ -23,7 +23,7 @@ def many(delivered):
     return delivered.Tally()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", QUICK)
 def test_a_session(seed, mixed, delivered, tmp_path):
     tally = delivered.Tally()

@@ -33,6 +33,7 @@ def long_ones(delivered):
     return delivered.Tally()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_a_quick_session(seed, sessions, delivered, quick_ones, tmp_path):
     delivered.run(sessions.World(seed, quick=True), tmp_path / "ledger", quick_ones)

@@ -54,6 +54,7 @@ def found_between(session):
     return float(found["low"].iloc[-1]), float(found["high"].iloc[-1])
 
 
+@pytest.mark.one_in(3)
 @BUDGETS
 @pytest.mark.parametrize("what", ["AVG", "SUM"])
 def test_noise_is_for_where_values_lie(what, budget, same_noise):

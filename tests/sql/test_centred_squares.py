@@ -103,7 +103,7 @@ def usual_error(frame, domain):
     return np.median([asked(frame, domain)[0]["s_std_error"] for _ in range(3)], axis=0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("values", [bell, million, below_zero, two_kinds])
 def test_answers_are_off_by_noise_and_by_what_is_told(values):
     frame = visits(values)

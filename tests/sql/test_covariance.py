@@ -120,7 +120,7 @@ def test_intervals_hold_in_groups_of_any_size(accountant, kind, rows, correlatio
         assert covered > 0.9 - 4.5 * math.sqrt(0.09 / DRAWS)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @BOTH
 @pytest.mark.parametrize("correlation", [0.0, 0.6, -0.9])
 def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant, correlation):

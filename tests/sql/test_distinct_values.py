@@ -157,6 +157,7 @@ def test_noise_is_scaled_to_what_one_unit_brings(noise, most):
     assert block.scale == accountant.scale(cost, most**accountant.law.power)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("asked", ["COUNT(DISTINCT cost)", "COUNT(DISTINCT CASE WHEN sick = 'yes' THEN who END)"])
 def test_a_card_says_how_wrong_it_will_be(asked, noise):
@@ -233,7 +234,7 @@ def test_every_value_is_as_likely():
 # People who have a row that fulfils a condition
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("written", HAS.values(), ids=HAS)
 @pytest.mark.parametrize("beside", ["", ", COUNT(DISTINCT who) AS all_of_them", ", AVG(x) AS m, COUNT(*) AS k"])
 @pytest.mark.parametrize("keyed", [False, True])

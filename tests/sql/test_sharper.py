@@ -270,7 +270,7 @@ def is_layered(session):
     return any(part.layers for part in Measuring.from_json(select["measuring"]).parts)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("number", range(len(ASKED_AGAIN)))
 @pytest.mark.parametrize(("delta", "rows", "contribution"), TABLES)
 def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise):

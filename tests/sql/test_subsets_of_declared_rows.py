@@ -39,7 +39,7 @@ def opened(most, noise, declared=True, session=dpn.Session):
     return made
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("asked", AGGREGATES)

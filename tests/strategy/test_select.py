@@ -122,6 +122,7 @@ def test_parts_over_different_attributes():
     assert identity(w).operator == Identity(12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     "w",
