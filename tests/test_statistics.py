@@ -146,6 +146,7 @@ def test_a_tenth_less_noise_is_noticed(session, kind):
         check_variance(errors, query.plan.std_errors)
 
 
+@pytest.mark.one_in(2)
 def test_single_answers(session):
     """One number a run and measure: a count, a sum and a mean that are told by one measurement.
 
