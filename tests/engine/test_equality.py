@@ -268,7 +268,7 @@ def collated(collation, connection=None):
     return connection
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("where", ["connection", "file", "default"])
 def test_no_collation_makes_two_texts_one(collation, where, tmp_path):
@@ -327,7 +327,7 @@ def test_groups_that_meet_in_python_show_nothing(monkeypatch):
     session.close()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("where", ["frame", "connection", "list", "json", "parquet"])
 def test_no_text_is_so_long_that_what_is_made_of_it_fills_the_memory(where, tmp_path):
     """Beyond a megabyte it is missing, as on servers: replaced and put together it would be gigabytes."""

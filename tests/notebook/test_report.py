@@ -295,6 +295,7 @@ def test_what_is_no_report_is_never_replaced(session, releases):
     assert Path("thesis/chapter").read_text() == "ten years"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_never_half_of_a_report(session, releases, monkeypatch, overwrite):
     if overwrite:
