@@ -54,6 +54,7 @@ def pairs(size):
     return Explicit(np.array(own + quarters, dtype=float))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("low", "high"), [(0, 299), (7, 290), (40, 180), (100, 199)])
 def test_it_is_dense_least_squares(low, high):
     """Of all levels, of nearly all and of few: a histogram, or its running totals, beside what was measured."""

@@ -249,6 +249,7 @@ def test_whatever_follows_from_a_histogram_of_10000_levels_is_free(budget):
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_all_tables_of_four_among_seven_attributes_answer_for_all_up_to_four(budget):
     session, frame = people(budget, dict.fromkeys("abcdefg", 10))

@@ -87,6 +87,7 @@ def test_sums_on_a_lattice_are_exact(weights, scales):
         assert h == pytest.approx(sizes[np.searchsorted(total, confidence)], rel=1e-6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "scales", [(0.7, 2, 3.3, 10, 25.5, 60), (0.4, 0.5, 0.6, 0.8, 1, 1.3), (20, 22, 25, 30, 40, 50)]
 )

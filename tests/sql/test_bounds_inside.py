@@ -73,6 +73,7 @@ def test_noise_is_for_where_values_lie(what, budget, same_noise):
     assert (np.abs(inside["x"] - exact.to_numpy()) < 5.5 * inside["x_std_error"]).all()
 
 
+@pytest.mark.one_in(2)
 @BUDGETS
 def test_of_many_rows_that_is_found_without_being_asked(budget, same_noise):
     """As the statement is measured by itself there anyway; of ages, which are not so wide, for a centre."""
@@ -294,6 +295,7 @@ class TestSeveralAtOnce:
 
     ASKED = ("count", "mean", "median", "std", "sum")
 
+    @pytest.mark.one_in(3)
     @BUDGETS
     @pytest.mark.parametrize("most", [None, 12], ids=["one row", "several"])
     def test_what_agg_says_is_near(self, budget, most, same_noise):
