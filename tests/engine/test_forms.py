@@ -409,7 +409,6 @@ def test_an_earlier_table_in_another_form_is_another(earlier):
             earlier.protect(other, name, domain=DOMAIN, unit="who", max_rows=2)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("place", ["in_postgres", "in_spark"])
 def test_databases_elsewhere_know_the_same_table(place, request, opened):
     """The same rows in PostgreSQL and in Spark: one digest, one sample, one history, for statements too."""

@@ -123,7 +123,6 @@ def run(tables, relation, statement):
     return tables.run(select.rows, ["t"])
 
 
-@pytest.mark.one_in(2)
 def test_no_value_makes_an_expression_fail(place):
     """Every row has a key; on Spark in few statements, as it is planning that takes its time."""
     name, tables, relation, rows = place

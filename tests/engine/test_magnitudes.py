@@ -53,7 +53,6 @@ def select(kind, most):
     )  # fmt: skip
 
 
-@pytest.mark.one_in(2)
 def test_vectors_have_the_same_norms(both):
     kinds = [("count", None), ("units", None), ("sum", 0), ("average", 0), ("variance", 0), ("sum", 1)]
     asked = [(Aggregate(kind, kind, column), (Fraction(-5), Fraction(200))) for kind, column in kinds]
@@ -76,7 +75,6 @@ def test_values_are_in_the_same_bins(both):
     assert here.sum() > 10 * (PARTS_OF_UNIT - 400)
 
 
-@pytest.mark.one_in(2)
 def test_groups_have_the_same_magnitudes(both):
     asked = [Aggregate("count", "n"), Aggregate("sum", "s", 0), Aggregate("average", "a", 0), Aggregate("sum", "t", 1)]
     here, there = (all_magnitudes(select("groups", 2), asked, run) for run in both)

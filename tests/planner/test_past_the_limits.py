@@ -151,7 +151,7 @@ def room_for_few(monkeypatch):
     monkeypatch.setattr("dpnotebook.planner.focused.ROOM", 40)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("levels", [99, 100, 101, 102, 300])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_one_long_attribute_with_room_for_few(budget, levels, room_for_few):

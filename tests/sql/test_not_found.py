@@ -101,6 +101,7 @@ def test_with_enough_people_it_is_found(opened):
     assert abs(release.frame["b"][0] / exact.mean() - 1) < 0.2
 
 
+@pytest.mark.one_in(2)
 def test_with_few_people_the_answer_is_a_count_or_nothing(opened):
     """Before, one in five sums of 25 people was beyond all sense."""
     session, found = opened(), 0

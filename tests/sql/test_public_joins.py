@@ -99,7 +99,7 @@ def by_database(text, people):
     return connection.execute(text).df()
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("text", SAME)
 def test_it_is_free_and_the_answer_that_the_database_gives(text, people, session):
     query = session.sql(text, epsilon=1.0)

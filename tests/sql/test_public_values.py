@@ -69,7 +69,7 @@ def rows(frame):
     return sorted(map(tuple, whole.itertuples(index=False)), key=repr)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("statement", THE_SAME + OTHERS)
 def test_without_noise_it_is_what_a_database_says(monkeypatch, options, statement):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")

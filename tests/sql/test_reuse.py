@@ -81,7 +81,7 @@ def first(told):
     return f"SELECT {keys}, {asked} FROM visits {f'WHERE {where}' if where else ''} GROUP BY {keys}"
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize(("before", "then", "free"), PAIRS)
 def test_what_was_released_answers(exact, before, then, free):
     exact.sql(first(before), epsilon=MUCH).run()

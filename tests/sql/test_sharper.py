@@ -157,6 +157,7 @@ def test_a_sharper_repeat_pays_the_difference(delta, rows, statement, same_noise
                 assert [part.half_width for part in asked.parts] == [part.half_width for part in alone.parts]
 
 
+@pytest.mark.one_in(3)
 @DELTAS
 @ROWS
 def test_an_error_is_kept_for_the_least_price_and_then_free(delta, rows, same_noise):
