@@ -491,7 +491,7 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
 @pytest.mark.parametrize("dtype", COLUMNS)

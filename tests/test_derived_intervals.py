@@ -249,7 +249,7 @@ COVERED = {
 LONG = {"larger groups", "joined"}
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in COVERED])
 def test_intervals_hold_as_often_as_they_say(session, name):
     """All rows of a column within what chance allows of 95%, and a point more.

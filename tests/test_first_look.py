@@ -66,7 +66,7 @@ def test_a_first_error_is_offered_in_two_prices_and_looking_buys_nothing():
         assert session.ledger.spent == 0
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(
     ("shown", "error"),
     [

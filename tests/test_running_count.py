@@ -85,6 +85,7 @@ def test_each_month_pays_at_once_for_all_steps_that_will_read_it(session):
     assert session.audit().ok
 
 
+@pytest.mark.slow
 def test_1024_parts_pay_what_the_optimum_costs_before_the_first_noise():
     """In the price that is charged, the errors are 2.955 times those of one count, in root mean square."""
     with dpn.Session(budget=dpn.Budget(epsilon=1.0, delta=1e-6), ledger=":memory:") as session:

@@ -98,7 +98,7 @@ def check(everybody, without, monkeypatch, budget=None):
     assert loss(one, two) <= 1
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("kind", VALUES)
 def test_types_of_duckdb(kind, monkeypatch):
     usual, odd = VALUES[kind]

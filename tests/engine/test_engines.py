@@ -302,7 +302,7 @@ def measurement(domain, names, where=None, **more):
     return Measurement(Identity(cells), axes, predicate, **more)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("domain", "unit"), [(DOMAIN, None), (STRICT, None), (STRICT, "who")], ids=["all", "few", "who"]
 )

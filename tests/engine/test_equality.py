@@ -148,7 +148,7 @@ def number(session, statement):
     return round(session.sql(statement, epsilon=1.0).run().frame["n"][0])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_keys_are_told_apart_as_duckdb_tells_them(kind):
     spellings = [spelling for spellings, _ in ACCEPTED[kind] for spelling in spellings]

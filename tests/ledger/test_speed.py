@@ -97,6 +97,7 @@ def test_a_long_ledger_opens_at_a_few_times_the_cost_of_reading_it(long):
     assert opening < 15 * base
 
 
+@pytest.mark.slow
 def test_a_long_ledger_is_audited_at_a_few_times_the_cost_of_reading_it(long, monkeypatch):
     """Adding up and hashing every cell after every charge cost 30 to 60 times as much."""
     monkeypatch.setattr(module, "HASHED", module.HASHED // 10)  # of ten thousand releases these are a tenth

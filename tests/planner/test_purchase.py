@@ -88,6 +88,7 @@ def test_what_was_bought_is_refined_when_more_is_bought():
     assert any(plan.free for plan in plans)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_rows_of_a_unit_do_not_change_what_is_bought(noise):
     """Prices grow by the same factor, whatever is bought: so do credit and what questions cost alone."""

@@ -43,7 +43,7 @@ def course(session, queries):
     return np.array(totals), np.array(purchases)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("kind", ["ranges", "wide", "groups"])
 def test_no_prefix_costs_more_than_naive_and_one_announced_purchase(kind, delta, sequences):

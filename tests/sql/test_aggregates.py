@@ -140,7 +140,7 @@ def test_half_widths_of_whole_noise_are_the_least_that_cover(noise):
                 assert mass(np.arange(1 - width, width), scale).sum() < confidence
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @BOTH
 @KINDS
 @pytest.mark.parametrize("rows", [5, 80, 2500])

@@ -94,7 +94,7 @@ def exact(monkeypatch):
         yield protected(session)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     exact.sql(before, epsilon=MUCH).run()
@@ -105,7 +105,7 @@ def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     assert_same(answer, exact.sql(then, epsilon=MUCH, fresh=True).run())
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_becomes_sharper(before, then, same_noise):
     with dpn.Session(dpn.Budget(40.0, 1e-6), confirm="never") as session:

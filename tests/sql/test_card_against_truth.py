@@ -188,6 +188,7 @@ def test_cards_say_how_wrong_answers_will_be(name, table):
     assert check_card(Study(CASES[name], table), 400)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", [*FORETOLD, *(pytest.param(name, marks=pytest.mark.slow) for name in ALSO)])
 def test_cards_say_how_wrong_what_is_worked_out_will_be(name, table):
@@ -198,7 +199,7 @@ def test_cards_say_how_wrong_what_is_worked_out_will_be(name, table):
         assert errors.max() / (WITHIN * 1.1) < said < errors.max() * WITHIN * 1.1, told
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", QUICK_DERIVED)
 def test_intervals_of_what_is_worked_out_hold(name, table):

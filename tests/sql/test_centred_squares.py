@@ -86,6 +86,7 @@ def asked(frame, domain, epsilon=1.0, query=SPREADS):
         return release.frame.sort_values("kind", ignore_index=True), told
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, two_kinds])
 def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):

@@ -137,6 +137,7 @@ def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant, corr
         assert np.median(answer.upper - answer.lower) < 2 * 1.96 * spread_of * 1.25
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_expected_errors_are_those_of_usual_pairs(accountant):
     """Of pairs that vary independently by a quarter of the way to a bound, about means half-way to one."""

@@ -66,7 +66,7 @@ ALL_INSIDE = f"{INSIDE} AND utc >= '2023-01-02' AND utc < '2024-12-30' AND paris
              "AND paris < '2024-12-31 23:00'"  # fmt: skip
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("statement", "linear"),
     [

@@ -224,7 +224,7 @@ SKEWED = {
 }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("kind", SKEWED)
 @pytest.mark.parametrize(("units", "noise"), [(3_000, 17.0), (12_000, 60.0), (60_000, 17.0)])
 @pytest.mark.parametrize("squares", [False, True])

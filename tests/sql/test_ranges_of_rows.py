@@ -45,7 +45,7 @@ def opened(column, delta, rows=ROWS):
     return session
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("asked", TRUTH)
 @pytest.mark.parametrize("column", COLUMNS)

@@ -268,6 +268,7 @@ def test_what_is_reused_is_kept_with_the_ledger(tmp_path):
         assert (release.paid, release.number) == (0, 1)
 
 
+@pytest.mark.slow
 def test_ten_thousand_levels_are_looked_up_in_what_was_released():
     """With missing and undeclared ones: what is picked and added up are the numbers that were shown."""
     random, rows = np.random.default_rng(0), 30_000

@@ -81,7 +81,7 @@ FOLLOWS = [
 ]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     "aggregate",
     ["COUNT(*)", "AVG(age)", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SUM(age)", "VAR_POP(age)"))],

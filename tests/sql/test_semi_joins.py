@@ -125,7 +125,7 @@ def session():
     session.close()
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_without_noise_it_is_what_a_database_says(session, exactly, statement):
     found = session.sql(statement, epsilon=20.0).run().frame

@@ -97,7 +97,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions_are_those_of_duckdb(visits, nullable, condition):
     rows = duckdb.from_df(inside(visits, nullable))
@@ -222,7 +222,7 @@ def test_dates_are_free_after_their_days_and_what_was_paid_before_stays_paid(dat
         assert session.ledger.spent == spent
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("budget", [dpn.Budget(8.0), dpn.Budget(8.0, 1e-6)], ids=["pure", "gaussian"])
 def test_after_the_days_everything_by_their_spans_is_free(visits, tmp_path, budget):
     """In the kernel that asked, and in one that was started anew; and what is said is what the verbs say."""

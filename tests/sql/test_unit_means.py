@@ -167,6 +167,7 @@ def test_a_step_more_or_less_where_nobody_is():
     assert choices_for_means((0,) * size, 5.0, means, 1, False, math.inf) is None
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_plain_averages_are_better_than_the_rows_that_were_best(same_noise):
     """In sessions: people with very different numbers of rows, nothing said about how many there may be."""

@@ -43,6 +43,7 @@ def error(asked_for, bounds, noise):
     return math.hypot((kept - TAILS).mean(), noise * (high - low) / 2 / TAILS.size)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["average", "sum"])
 def test_they_are_near_the_best_in_hindsight_for_any_noise(kind):

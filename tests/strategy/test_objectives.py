@@ -68,7 +68,7 @@ def by_definition(strategy):
     return norm * ((w @ np.linalg.pinv(a)) ** 2).sum(axis=1)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("make", "w", "noise"), CASES)
 def test_none_is_worse_by_its_objective_than_what_is_best_for_the_other(make, w, noise):
     given = {} if make is opt_residual else {"noise": noise}
@@ -106,6 +106,7 @@ def p_identity_by_random_starts(w, p, starts):
     return min(found)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "w", [AllRange(6), Prefix(6), Stack(Prefix(5), 2 * Total(5)), Stack(Identity(5), 3 * Total(5))], ids=repr
 )
