@@ -49,7 +49,7 @@ TRUTH = {
 ASKED = {"age": ["mean", "median", "90%"], "stay": ["count", "mean", "sum"], "insured": "mean", "cost": "sum"}
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("keys", [[], ["sex"], ["sex", "insured"]])
 @pytest.mark.parametrize("where", [None, "age < 40"])
 def test_each_is_exact(people, keys, where):

@@ -83,7 +83,7 @@ WHERE = {
 FINE = 1e-3  # of a value: columns are rounded to some thousands of steps before they are added up
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("verb", OURS)
 def test_each_is_that_of_pandas(visits, verb, where):
@@ -155,7 +155,7 @@ def test_agg_has_them_beside_others_in_one_plan_at_one_price():
             rows.dp.agg(asked, epsilon=0.1, objective="worst")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("ours", "statement"),
     [

@@ -120,7 +120,7 @@ def many(session):
     }
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("kind", ["histogram", "crosstab", "sums", "means", "cumulative counts", "ranges", "marginals"])
 def test_many_answers(session, kind):
     query, exact, times = many(session)[kind]

@@ -22,6 +22,11 @@ def test_one_in_so_many_is_kept_and_every_value_of_both_parameters(one_in, inner
     assert all(any(place // inner // one_in == outer for place in kept) for outer in range(40 // one_in))
 
 
+def test_another_may_be_the_one_that_is_kept():
+    assert [thinned.is_left_out(place, 2) for place in range(2)] == [False, True]
+    assert [thinned.is_left_out(place, 3, first=1) for place in range(2)] == [True, False]
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", range(40))
 def test_those_that_are_left_out_are_slow(case, request):

@@ -264,6 +264,7 @@ class TestBadInput:
             query.run()
         assert session.spent.epsilon == 0
 
+    @pytest.mark.one_in(2)
     @pytest.mark.filterwarnings("error")
     def test_errors_far_apart_cost_what_the_strictest_does(self, people):
         far = people.answer(dpn.cdf("age").within(5) + dpn.marginals(2).within(5e9)).plan

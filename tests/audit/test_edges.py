@@ -114,7 +114,7 @@ def test_types_of_duckdb(kind, monkeypatch):
     check(table(range(PEOPLE)), table(range(PEOPLE - 1)), monkeypatch)
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("kind", OBJECTS)
 def test_columns_of_objects(kind, monkeypatch):
     usual, odd = OBJECTS[kind]

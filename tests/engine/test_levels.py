@@ -69,7 +69,7 @@ def asked(domain, where, names, levels=None):
     return Measurement(Identity(math.prod(axis.size for axis in axes)), axes, predicate)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("where", ["", "smokes or age > 3", "code == 1 and not (text == 'F')"])
 def test_pairs_are_those_of_the_engine(where):
     frame = hostile(np.random.default_rng(1))
@@ -128,7 +128,7 @@ def test_wide_answers_are_the_same_either_way(where, monkeypatch):
     np.testing.assert_array_equal(once, exact_answers(question, domain, engine))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("where", ["", "text == 'F' or age > 3"])
 @pytest.mark.parametrize("limit", [2, 32])
 def test_several_measurements_are_the_same_read_at_once(where, limit, monkeypatch):

@@ -228,7 +228,7 @@ def test_one_release_in_several_ways_and_comparisons(session, releases):
     read(folder)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "asked", ["cdf", "workload", "agg", "value_counts", "shares", "sql", "planned", "std", "quantiles"]
 )

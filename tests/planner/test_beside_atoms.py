@@ -107,6 +107,7 @@ def test_so_it_is_of_groups(law):
                 assert of_each[0].get(key, 0.0) == pytest.approx(of_each[1].get(key, 0.0), rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_what_is_refined_gives_its_place_to_what_refines_it(law):
     """Of ranges asked once or twice, alone and beside another one: the noise that is refined counts no more."""

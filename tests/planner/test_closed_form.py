@@ -217,6 +217,7 @@ def free(query):
     return shown
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_tables_that_were_bought_are_free_at_14400_cells(budget):
     session, frame = people(budget, {"a": 60, "b": 60, "c": 4})
@@ -263,6 +264,7 @@ def test_all_tables_of_four_among_seven_attributes_answer_for_all_up_to_four(bud
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
 def test_one_measurement_of_many_cells_says_all_that_its_atoms_do(law):
     """Its own least squares are those over all cells, which nobody needs to write out."""

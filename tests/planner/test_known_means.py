@@ -74,6 +74,7 @@ def test_an_error_that_is_known_is_free_and_a_smaller_one_is_not(asked):
     assert people.dp.mean("stay", error=released.plan.error / 40).plan.cost.epsilon > 0
 
 
+@pytest.mark.one_in(3, first=1)
 def test_a_row_is_free_at_the_error_that_the_screen_shows(asked):
     """Means in the middle of their bounds have a smaller error than was foretold, which took them to be at one."""
     session, people = asked
@@ -99,6 +100,7 @@ def in_unequal_cities(session):
     return people
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
     """A city with few people was foretold the error of a city with an equal share."""

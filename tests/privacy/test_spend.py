@@ -137,6 +137,7 @@ def test_of_three_hundred_columns_the_spend_is_that_of_those_that_charges_tell_a
     assert wide.by_attribute(untold).tolist() == [truth.max()] * 3
 
 
+@pytest.mark.one_in(2)
 def test_many_columns_that_are_all_told_apart_share_cells():
     some = dict(list(WIDE.items())[:60])  # 6^20 cells
     spend = Spend(some)
@@ -184,6 +185,7 @@ def test_ten_tenths_are_a_whole():
     assert spend.maximum == books.total == UNITS
 
 
+@pytest.mark.one_in(2)
 @given(costs)
 @settings(deadline=None)
 def test_json_keeps_every_unit(cost):

@@ -75,7 +75,7 @@ def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     assert (by_itself["x_std_error"] < NOBODY_SEES * errors[0]).all()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("domain", [{}, {"x": dpn.Range(0, 100)}, {"x": dpn.Bins(0, 5_000, width=10)}], ids=str)
 def test_noise_is_that_of_values_near_their_mean(domain, same_noise):
     """What a person moves is no more than the rows that hardly anybody has more of, times how values are spread."""

@@ -114,6 +114,7 @@ def lognormal():
     return table(np.random.default_rng(9), "lognormal", 5_000)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("call", [COUNT, SUM])
 def test_a_total_loses_what_its_groups_lose(lognormal, call):
     """Released groups, their total for nothing, and the total that an outer query works out: linear, not in squares."""

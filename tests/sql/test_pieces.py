@@ -224,7 +224,7 @@ def test_groups_are_ruled_out_only_where_no_row_can_be(database, part):
     assert ruled_out > empty  # some conditions and keys are not understood, as STRFTIME
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("by", ["day", "week", "month", "quarter", "year"])
 @pytest.mark.parametrize("outside", ["drop", "clamp"])
 def test_spans_are_counted_as_they_were_looked_for(by, outside):
@@ -258,7 +258,7 @@ def protected(budget=None):
     return session
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("key", "where", "kept"),
     [

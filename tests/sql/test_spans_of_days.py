@@ -182,6 +182,7 @@ def test_moments_are_compared_with_the_midnight_of_dates_and_lengths(visits, nul
             assert not isinstance(query.question, Question)
 
 
+@pytest.mark.one_in(2)
 def test_months_decide_what_ends_with_one_of_them(dates):
     with closing(exact_session(dpn.Budget(1e6, 1e-6), confirm="never")) as session:
         session.protect(dates, "visits", domain={"day": dpn.Dates("2013-03", "2023-11", by="month")})
