@@ -9,7 +9,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "command", [["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"]], ids=["lint", "format", "types"]
 )
