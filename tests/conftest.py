@@ -127,6 +127,8 @@ def pytest_collection_modifyitems(items):
         if file is not None:
             if privacy_part.is_part(file, getattr(item, "originalname", None) or item.name):
                 item.add_marker(pytest.mark.privacy)
+            if SAME_CHANCE and not item.get_closest_marker("privacy") and isinstance(item, pytest.Function):
+                thinned.with_fewer_examples(item.obj)
             chosen = quick_part.has_part(file)
             if chosen and not any(item.get_closest_marker(name) for name in ("slow", "statistical")):
                 item.add_marker(pytest.mark.quick)

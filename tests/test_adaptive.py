@@ -92,6 +92,7 @@ def test_the_whole_price_is_charged_to_every_cell_and_all_rounds_cost_no_more(se
             assert later.cost.units == later.units
 
 
+@pytest.mark.one_in(2)
 def test_counts_are_none_below_nothing_and_lie_in_their_intervals(session):
     frame = asked(session, epsilon=0.2).run().frame
     assert len(frame) == exact(people(), 3).size
@@ -102,6 +103,7 @@ def test_counts_are_none_below_nothing_and_lie_in_their_intervals(session):
     assert frame["std_error"].isna().equals(frame["upper"].isna())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", [300, 300_000])
 def test_where_little_is_to_be_chosen_all_is_measured_at_once(noise, rows):
     # By few cells, which is known before, or by many rows, which a twentieth of the price tells.
@@ -126,6 +128,7 @@ def test_where_little_is_to_be_chosen_all_is_measured_at_once(noise, rows):
         pd.testing.assert_frame_equal(query.run().frame, release.frame)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_without_a_delta_few_columns_are_measured_at_once(noise, monkeypatch):
     # With pure noise choosing erred more than `nonnegative()` on CPS1988 and Zipf tables: `benchmarks/adaptive.py`.
     monkeypatch.setattr(adaptive_rounds, "FEW_PURE_COLUMNS", 8)
@@ -147,6 +150,7 @@ def test_without_a_delta_few_columns_are_measured_at_once(noise, monkeypatch):
                 assert release.frame.notna().all(axis=None)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_asked_again_it_is_free_and_the_same_in_another_session_too(noise, tmp_path):
     budget = dpn.Budget(epsilon=4.0, delta=DELTAS[noise])
     with dpn.Session(budget=budget, ledger=tmp_path / "one.ledger") as session:
@@ -191,6 +195,7 @@ def test_what_was_not_measured_has_no_interval(session, monkeypatch):
         assert "have no interval" in shown
 
 
+@pytest.mark.one_in(2)
 def test_what_was_measured_answers_other_questions(session):
     release = asked(session).run()
     pairs = {tuple(pair) for pair in session.ledger.get(release.number).details["rounds"][0]["chosen"]}

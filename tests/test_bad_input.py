@@ -491,7 +491,7 @@ MUTATIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
 @pytest.mark.parametrize("dtype", COLUMNS)
@@ -820,6 +820,7 @@ except dpn.DPError as error:
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("what", ["file", "folder", "new"])
 def test_a_ledger_that_is_read_only(what):
     """As a user who may not write: root may always."""
@@ -957,7 +958,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_is_just_a_name(name, monkeypatch):
     """As a column, as a level, as a table and as a unit: counted like any other, in where= and in SQL."""

@@ -118,6 +118,7 @@ def test_a_table_that_was_not_asked_for(session, asked):
     assert session.spent == spent
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("how", ["damaged", "of another version", "of another question", "folders"])
 def test_a_cache_that_cannot_be_used_changes_no_price(how, tmp_path, monkeypatch):
     folder = tmp_path / "optima"

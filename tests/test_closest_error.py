@@ -18,6 +18,7 @@ WORKLOADS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_nearly_all_of_an_error_is_used(name):
     workload, on = WORKLOADS[name]
@@ -29,7 +30,7 @@ def test_nearly_all_of_an_error_is_used(name):
             assert error * 0.995 < said <= error
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("before", ["counts", "running counts"])
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_nearly_all_of_an_error_is_used_beside_what_is_known(name, before):

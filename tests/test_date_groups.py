@@ -47,7 +47,7 @@ def told(release):
     return {tuple(None if pd.isna(part) else part for part in key): value for key, value in found if round(value)}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("by", SPANS)
 def test_counts_are_those_of_pandas_and_free_after_the_days(rows, by):
     query = rows.dp.groupby({"seen": by}).count(epsilon=50)
@@ -64,7 +64,7 @@ def test_counts_are_those_of_pandas_and_free_after_the_days(rows, by):
     assert query.plan.code == f"visits.dp.groupby({{'seen': '{by}'}}).count(epsilon=50)"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("by", ["month", "quarter", "weekday"])
 @pytest.mark.parametrize(
     "where", ["sex == 'F'", "seen >= '2023-03-10' and seen < '2024-02-20'", "seen.dt.month in [1, 12] or cost > 20"]
@@ -150,7 +150,7 @@ def test_noise_of_a_span_is_that_of_one_count():
     assert abs(np.mean(np.abs(noise)) - expected) < 5.4 * 2.1 / np.sqrt(len(noise))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("by", ["weekday", "month of year", "quarter of year"])
 @pytest.mark.parametrize("missing", [False, True])
 def test_parts_of_weeks_and_years_of_people_with_many_rows(by, missing, monkeypatch):

@@ -94,6 +94,7 @@ def test_what_is_linear_has_its_exact_interval(session, law):
         assert np.allclose((frame[f"{name}_upper"] - frame[f"{name}_lower"]) / 2, times * half, rtol=1e-2)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_sums_of_independent_answers_add_up_their_variances(session):
     text = f"SELECT city, COUNT(*) AS n, {PAID} AS paid, {PAID} / 50 + COUNT(*) AS mixed FROM visits GROUP BY city"
     frame = session.sql(text, epsilon=1).run().frame
@@ -106,6 +107,7 @@ def test_sums_of_independent_answers_add_up_their_variances(session):
     assert rolled.frame["n_std_error"][0] == pytest.approx(2 * alone.frame["n_std_error"][0], rel=1e-4)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_larger_groups_have_the_noise_of_the_smallest_together(session):
     """Also where a group has no name, which is not the group of all."""
     rows = VISITS.assign(city=VISITS["city"].where(VISITS["city"] != "Jena"))
@@ -122,6 +124,7 @@ def test_larger_groups_have_the_noise_of_the_smallest_together(session):
     assert total == pytest.approx(frame.loc[frame["level"] == 0, "n"].sum())
 
 
+@pytest.mark.one_in(3, first=1)
 def test_groups_that_noise_makes_are_not_passed_off_as_exact(session):
     text = (
         "SELECT n > 300 AS large, COUNT(*) AS m FROM (SELECT city, COUNT(*) AS n FROM visits GROUP BY city) GROUP BY {}"
@@ -169,6 +172,7 @@ def test_a_ratio_has_the_interval_of_fieller(session):
     assert (abs(frame["mean_upper"] - high) < 0.06 * wide).all()
 
 
+@pytest.mark.one_in(2)
 def test_where_zero_is_divided_by_anything_is_possible(session):
     text = "SELECT city, 1 / (COUNT(*) - {}) AS pole, COUNT(*) AS n FROM visits GROUP BY city"
     first = session.sql(text.format(0), epsilon=0.1).run()
@@ -185,6 +189,7 @@ def test_where_zero_is_divided_by_anything_is_possible(session):
     assert "may be anything" in str(release) + release._repr_mimebundle_()["text/html"]
 
 
+@pytest.mark.one_in(2)
 def test_what_one_column_is_divided_by_says_nothing_of_another(session):
     """A first row has none before it: growth is NULL there, and the running total beside it is what it is alone."""
     running = "SUM(SUM(cost)) OVER (ORDER BY city) AS r"
@@ -249,7 +254,7 @@ COVERED = {
 LONG = {"larger groups", "joined"}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow) if one in LONG else one for one in COVERED])
 def test_intervals_hold_as_often_as_they_say(session, name):
     """All rows of a column within what chance allows of 95%, and a point more.
@@ -393,7 +398,7 @@ def test_what_answers_share_their_redraws_share(planned):
     assert rest["std_error"] == pytest.approx(ulm["std_error"], rel=0.1)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_statements_that_the_planner_answers_have_intervals_too(planned, name):
     query = planned.sql(STATEMENTS[name], epsilon=1)
@@ -468,6 +473,7 @@ def test_releases_of_many_rows_are_compared_with_fewer_redraws(planned, monkeypa
         first / second
 
 
+@pytest.mark.one_in(3, first=1)
 def test_rows_that_no_key_tells_apart_are_not_compared(session):
     release = session.sql(f"SELECT SUM(cost) / COUNT(*) AS mean {OF}", epsilon=1).run()
     assert release.keys == ()
@@ -475,6 +481,7 @@ def test_rows_that_no_key_tells_apart_are_not_compared(session):
         release - release
 
 
+@pytest.mark.one_in(2)
 def test_releases_that_cannot_be_compared(planned):
     table = planned.table("visits")
     cities, total = table.histogram("city", epsilon=1).run(), table.count(epsilon=1).run()
@@ -495,6 +502,7 @@ def test_releases_that_cannot_be_compared(planned):
 # --- what people see
 
 
+@pytest.mark.one_in(3, first=1)
 def test_an_interval_does_not_vanish_because_of_another_column(session):
     alone = session.sql(f"SELECT city, COUNT(*) AS n {OF}", epsilon=1).run().frame
     beside = (
@@ -511,6 +519,7 @@ def test_an_interval_does_not_vanish_because_of_another_column(session):
         assert np.allclose(both[f"people_{part}"], both[f"n_{part}"], rtol=1e-3)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_a_single_number_has_its_interval(session):
     release = session.sql("SELECT SUM(cost) / COUNT(*) AS mean FROM visits", epsilon=1).run()
     low, high = release.interval
@@ -521,6 +530,7 @@ def test_a_single_number_has_its_interval(session):
     assert low < drawn["mean"].quantile(0.2) < drawn["mean"].quantile(0.8) < high
 
 
+@pytest.mark.one_in(2)
 def test_the_same_release_has_the_same_intervals_whenever_it_is_looked_at(session):
     text = f"SELECT city, SUM(cost) / COUNT(*) AS mean {OF} HAVING mean > 0 ORDER BY mean LIMIT 3"
     first = session.sql(text, epsilon=1).run()
@@ -532,6 +542,7 @@ def test_the_same_release_has_the_same_intervals_whenever_it_is_looked_at(sessio
     assert (wider.frame["mean_lower"] < first.frame["mean_lower"]).all()
 
 
+@pytest.mark.one_in(2)
 def test_intervals_read_nothing_of_the_data_and_cost_nothing(session, monkeypatch):
     query = session.sql(f"SELECT city, SUM(cost) / COUNT(*) AS mean {OF}", epsilon=1)
     first, spent = query.run(), session.spent.epsilon
@@ -546,7 +557,7 @@ def test_intervals_read_nothing_of_the_data_and_cost_nothing(session, monkeypatc
     assert session.spent.epsilon == spent
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("text", "names"), [
     ("WITH a(c) AS ({}) SELECT c, n * 2 AS m FROM a", ("m",)),
     ("SELECT c, m / 2 AS h FROM ({}) AS z(c, m)", ("h",)),
@@ -560,6 +571,7 @@ def test_names_that_columns_are_given_do_not_cost_an_answer(session, text, names
     assert (release.frame[f"{names[-1]}_lower"] < release.frame[names[-1]]).all()
 
 
+@pytest.mark.one_in(3, first=1)
 def test_an_answer_whose_noise_cannot_be_followed_is_shown(session):
     one, other = f"SELECT city, COUNT(*) AS n {OF}", f"SELECT city, SUM(cost) AS s {OF}"
     joined = session.sql(f"SELECT * FROM ({one}) JOIN ({other}) USING (city)", epsilon=1).run()
@@ -569,6 +581,7 @@ def test_an_answer_whose_noise_cannot_be_followed_is_shown(session):
     assert set(odd.frame["release row"]) <= set(CITIES)
 
 
+@pytest.mark.one_in(2)
 def test_what_cannot_be_redrawn_says_so(session):
     release = session.sql(f"SELECT COUNT(*) AS n, length(city) AS l {OF}", epsilon=1).run()
     counted = f"SELECT n > 600 AS large, n FROM (SELECT city, COUNT(*) AS n {OF})"
@@ -581,6 +594,7 @@ def test_what_cannot_be_redrawn_says_so(session):
             release.samples(draws)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_so_many_quantiles_are_shown_without_intervals(session, monkeypatch):
     monkeypatch.setattr("dpnotebook.session.redraws.MOST_QUANTILES", 100)
     release = session.sql(f"SELECT city, MEDIAN(cost) * 2 AS twice {OF}", epsilon=2).run()
@@ -606,6 +620,7 @@ def test_answers_that_rest_on_much_are_redrawn_less_often(planned, monkeypatch):
     assert "square: without an interval" in again.notes[-1]
 
 
+@pytest.mark.one_in(3, first=1)
 def test_beside_many_releases_those_that_an_answer_rests_on_are_redrawn(planned, monkeypatch):
     table = planned.table("visits")
     for age in range(10, 90, 10):
@@ -620,6 +635,7 @@ def test_beside_many_releases_those_that_an_answer_rests_on_are_redrawn(planned,
     assert np.allclose(few["square_lower"], whole["square_lower"], rtol=0.01)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_a_large_public_table_is_not_read_for_every_draw(session):
     wards = pd.DataFrame({"city": CITIES, "beds": [100, 50, 20, 10]})
     session.register(wards, "wards", public=True)
@@ -649,6 +665,7 @@ EMPTY = {  # of statements in which a threshold hides every group: what columns 
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", EMPTY)
 def test_an_answer_without_groups_has_the_columns_of_any_other_and_says_why(text):
     """They vanished: whoever read `a_lower` found no such column."""

@@ -192,6 +192,7 @@ FOLLOWS = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FOLLOWS)
 def test_what_follows_from_answers_about_unions_of_levels(name, monkeypatch):
     """Without noise: what is free is exact. All of these are about levels, or unions of them, that were told apart."""

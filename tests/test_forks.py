@@ -57,6 +57,7 @@ def run(work, *arguments):
     return done.stdout
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dropped", ["in the parent", "in the child"])
 def test_workers_collect_sessions_of_their_parent(dropped):
     """Enough rows that DuckDB has threads, which a child would wait for."""

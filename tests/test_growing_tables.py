@@ -206,6 +206,7 @@ def asked_of(table):
     yield table.mean("age", epsilon=0.2)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("unit", [{}, {"unit": "who", "max_rows": 3}])
 @pytest.mark.parametrize("noise", BUDGETS)
 def test_six_months_cost_what_one_costs(noise, unit):
@@ -227,6 +228,7 @@ def test_six_months_cost_what_one_costs(noise, unit):
     assert session.audit().ok
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", BUDGETS)
 def test_where_units_are_in_several_parts_each_part_costs_what_the_first_did(noise):
     session = dpn.Session(BUDGETS[noise])
@@ -246,7 +248,7 @@ def test_where_units_are_in_several_parts_each_part_costs_what_the_first_did(noi
     assert "adds up" not in " ".join(frames[0].dp.count(error=5).plan.steps)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("noise", BUDGETS)
 @pytest.mark.parametrize("parts", [1, 2, 3])
 def test_an_epsilon_is_the_most_that_several_parts_cost(noise, parts):
@@ -276,6 +278,7 @@ def test_an_epsilon_is_the_most_that_several_parts_cost(noise, parts):
     assert session.ledger.accountant.epsilon(session.ledger.spent - before) == pytest.approx(0.3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("unit", [{}, {"unit": "who", "max_rows": 3}])
 def test_a_statement_costs_the_parts_that_its_rows_are_in(unit, kernel):
     session, frames = kernel(), copies()
@@ -489,6 +492,7 @@ def cells(session, frames):
     return shown
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", BUDGETS)
 def test_a_notebook_that_is_run_again_costs_nothing_and_shows_no_less(noise, kernel):
     first = kernel(BUDGETS[noise])

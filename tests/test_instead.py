@@ -43,7 +43,7 @@ def said(thing, name):
     return str(caught.value)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("name", [name for name in dir(pd.DataFrame) if not name.startswith("_")])
 def test_all_that_pandas_has_is_there_or_told(visits, name):
     for thing in (visits.dp, visits.dp.table, visits.dp.groupby("sex")):
@@ -53,7 +53,7 @@ def test_all_that_pandas_has_is_there_or_told(visits, name):
             assert len(text) < 300
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", sorted(instead._SAID))
 def test_what_is_told_runs(visits, name):
     """Verbs and statements that a message writes are asked here, of `df.dp` and of groups."""

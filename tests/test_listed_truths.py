@@ -29,7 +29,7 @@ def opened(frame, died):
     return session
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("dtype", ["bool", "boolean", "object"])
 @pytest.mark.parametrize("listed", LISTED, ids=str)
 def test_answers_are_those_of_the_rows(listed, dtype, monkeypatch):

@@ -84,7 +84,7 @@ FINE = 1e-3  # of a value: columns are rounded to some thousands of steps before
 CLIPPED = 5e-3  # the same of pairs, whose columns are looked at inside what is declared: a few values are cut off
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("where", WHERE)
 @pytest.mark.parametrize("verb", OURS)
 def test_each_is_that_of_pandas(visits, verb, where):
@@ -156,6 +156,7 @@ def test_agg_has_them_beside_others_in_one_plan_at_one_price():
             rows.dp.agg(asked, epsilon=0.1, objective="worst")
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("ours", "statement"),
     [
@@ -188,7 +189,7 @@ def test_a_verb_and_its_statement_reuse_each_other(ours, statement):
 SESSIONS, CHANCE = 40, 1e-7  # what statements measure is held to its law in tests/sql; here, that verbs say the same
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(20)
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("verb", ["std", "corr", "cov", "nunique"])

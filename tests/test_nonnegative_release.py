@@ -64,6 +64,7 @@ def test_cumulative_counts_rise(people):
     assert found["share"].iloc[-1] == pytest.approx(1)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_marginals_agree_and_are_nearer_to_the_truth(people):
     workload = Marginals([Identity(40), Identity(10), Identity(6)], [((0, 1), 1), ((1, 2), 1), ((0, 2), 1)])
     names = ["age", "city", "score"]
@@ -93,6 +94,7 @@ def test_differences_may_be_negative(people):
     assert (found["lower"] <= release.frame["lower"]).all()
 
 
+@pytest.mark.one_in(2)
 def test_intervals_hold_the_truth_as_often_as_promised(session):
     frame = pd.DataFrame({"age": np.repeat([3, 17], [50, 2])})
     session.protect(frame, "few", domain={"age": Range(0, 39)})
@@ -105,6 +107,7 @@ def test_intervals_hold_the_truth_as_often_as_promised(session):
     assert np.mean(held) > 0.95 - 4 * np.std(held, ddof=1) / np.sqrt(len(held))
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.statistical
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_intervals_hold_counts_of_every_size_as_often_as_those_of_noisy_counts(noise):

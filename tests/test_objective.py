@@ -72,7 +72,7 @@ ASKED = {
 }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("accuracy", [{"error": 20}, {"variance": 100}, {"error": 30, "confidence": 0.8}], ids=str)
 def test_no_price_rises(people, name, accuracy):
@@ -271,6 +271,7 @@ def test_a_moment_finds_the_worst_answer_that_seconds_do(noise):
     assert quick.worst < 0.9 * select_own(Prefix(288), noise, "quick").worst
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("delta", "columns", "said"), [(0.0, 20, True), (1e-6, 20, False), (0.0, 4, False)])
 def test_a_pure_session_over_many_columns_is_told_what_a_delta_would_save(delta, columns, said):
     rows = pd.DataFrame({f"c{i}": np.arange(40) % 10 for i in range(columns)})

@@ -34,6 +34,7 @@ def test_looking_is_free_and_reads_no_data(session, monkeypatch):
     assert (offer.table, offer.title, offer.answers) == ("people", "ranges('age') by age", 820)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_what_was_bought_is_free_within_its_error(session, people):
     offer = session.prefetch(dpn.ranges("age"), errors=[60])
     price = offer.prices["epsilon"][0]
@@ -201,6 +202,7 @@ def test_a_strategy_that_two_kernels_would_buy_at_once_is_paid_once(kernel, monk
     pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
 
 
+@pytest.mark.one_in(3, first=1)
 def test_a_strategy_whose_purchase_was_interrupted_is_not_bought_again(kernel, monkeypatch):
     session, _ = kernel()
     query, where = until_it_buys(session)

@@ -205,6 +205,7 @@ def test_measuring_afresh_is_paid_for_in_every_kernel(kernel, monkeypatch):
     assert other.spent.epsilon == pytest.approx(1.0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["question", "statement"])
 def test_a_plan_reads_the_ledger_a_few_times_whatever_is_compared(kernel, kind, monkeypatch):
     session, looks = kernel(), []

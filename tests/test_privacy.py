@@ -387,6 +387,7 @@ def test_gaussian_delta_of_one_number_is_the_sum_over_outputs():
         assert finer == pytest.approx(delta_of_mu(shift / sigma, epsilon), rel=1e-3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("verb", VERBS)
 def test_outputs_on_neighbouring_tables_are_as_likely_as_promised(changes, verb):
     """Exact privacy from the mass functions, at the planned scale, over every row that a table can hold.

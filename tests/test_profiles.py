@@ -46,6 +46,7 @@ def about(session, number):
     return session.ledger.get(number).details["selects"][0]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("asked", ["COUNT(*)", "COUNT(*), COUNT(x), COUNT(DISTINCT who)"])
 @pytest.mark.parametrize("key", ["city", "city, y"])
 def test_counts_read_units_and_groups_once_and_find_the_same(asked, key, monkeypatch):
@@ -198,7 +199,7 @@ def test_the_price_of_an_error_is_the_least_that_keeps_it(session):
         assert session.sql(BY_CITY.format("COUNT(*)"), error=float(error)).plan.error <= error
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("aggregate", "keys", "planned"),
     [
@@ -266,7 +267,7 @@ def test_what_noise_hid_has_no_answer_and_no_error():
         assert query.look.decide(query.accuracy).question.selects[0].contribution.kind == "rows"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("asked", ["COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)", "STDDEV(cost)"])
 def test_answers_are_better_than_those_of_sampled_rows(asked):
@@ -384,7 +385,7 @@ MESSY = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", MESSY)
 def test_messy_columns_have_answers_or_are_not_found(name):
     """Nothing fails after the charge, and what all rows have in common is what comes out."""

@@ -68,6 +68,7 @@ def steps_charged(session):
     return [one for one in session.ledger.history() if one["question"].startswith("running count ")]
 
 
+@pytest.mark.one_in(2)
 def test_each_month_pays_at_once_for_all_steps_that_will_read_it(session):
     so_far = session.running_count("visits", horizon=MONTHS, error=50)
     prices = prices_of_parts(so_far, session)
@@ -84,6 +85,7 @@ def test_each_month_pays_at_once_for_all_steps_that_will_read_it(session):
     assert session.audit().ok
 
 
+@pytest.mark.slow
 def test_1024_parts_pay_what_the_optimum_costs_before_the_first_noise():
     """In the price that is charged, the errors are 2.955 times those of one count, in root mean square."""
     with dpn.Session(budget=dpn.Budget(epsilon=1.0, delta=1e-6), ledger=":memory:") as session:
@@ -99,6 +101,7 @@ def test_1024_parts_pay_what_the_optimum_costs_before_the_first_noise():
         assert (so_far.variance * at_arrival(so_far.strategy).mean() / alone) ** 0.5 == pytest.approx(2.955, rel=0.01)
 
 
+@pytest.mark.one_in(2)
 def test_what_other_questions_take_is_not_missing_for_later_months(noise):
     """Old months have paid: a new one finds its own budget whole, and all of that of the others may be gone."""
     with dpn.Session(budget=dpn.Budget(epsilon=0.5, delta=DELTAS[noise]), ledger=":memory:") as session:
@@ -271,6 +274,7 @@ def test_another_kernel_goes_on_where_it_was(tmp_path, noise):
     assert spent <= so_far.cost.epsilon
 
 
+@pytest.mark.one_in(2)
 def test_an_error_is_kept_beside_other_answers(session):
     so_far = session.running_count("visits", horizon=MONTHS, error=40)
     session.table("visits").count(error=30).run()

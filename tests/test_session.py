@@ -92,6 +92,7 @@ def test_the_plan_says_what_the_run_does(opened, people, delta):
     assert release.delta == session.spent.delta == (9e-7 if delta else 0)
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_an_error_holds_for_every_measure(opened, people, delta):
     """A sum needs more of the budget than a mean for the same error: each gets what it needs, not an even share."""
@@ -148,6 +149,7 @@ RELEASES = {
 }
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_every_release_is_shown_again_as_it_was(opened, people, tmp_path, delta):
     """By number, in this session and in another on the same ledger, at no cost."""
@@ -438,6 +440,7 @@ def test_a_session_is_closed_at_the_end_of_a_with_block(tmp_path):
         _ = session.spent
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_code_of_a_release_asks_for_it_again_and_pays_nothing(delta):
     frame = pd.DataFrame({"patient": [i // 2 for i in range(400)], "ward": ["a", "b"] * 200, "cost": [5.0] * 400})

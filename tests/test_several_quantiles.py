@@ -79,6 +79,7 @@ def test_within_bins_they_are_near(people):
     assert (found["value"] <= found["upper"]).all()
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("accuracy", [{"epsilon": 0.3}, {"error": 30}, {"variance": 90}])
 def test_all_cost_what_one_does(people, accuracy):
     one, several = people.dp.quantile("age", 0.5, **accuracy), people.dp.quantile("age", QUARTILES, **accuracy)
@@ -91,7 +92,7 @@ def test_all_cost_what_one_does(people, accuracy):
     assert max(later) <= (0.1 * price if "error" in accuracy else 0)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("epsilon", [0.003, 0.03, 0.3])
 @pytest.mark.parametrize("seed", range(3))
 def test_they_never_cross_whatever_the_noise(people, epsilon, seed):
@@ -170,7 +171,7 @@ SAME = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("statement", "verb"), SAME)
 @pytest.mark.parametrize("unit", [None, "who"])
 def test_in_sql_they_are_the_same_question(people, statement, verb, unit):

@@ -65,7 +65,7 @@ ASKED = {
 }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("by", SPANS)
 @pytest.mark.parametrize("verb", ASKED)
 @pytest.mark.parametrize("where", [None, "cost >= 20 and seen >= '2023-04'"])

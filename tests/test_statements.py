@@ -145,6 +145,7 @@ class TestAgain:
         pd.testing.assert_frame_equal(second.release(before.number).frame, after.frame)
         second.close()
 
+    @pytest.mark.one_in(3)
     @pytest.mark.parametrize("accuracy", [{"epsilon": 0.1}, {"epsilon": 0.37}, {"epsilon": 0.4171}, {"error": 300}])
     def test_a_price_that_several_queries_cannot_share_evenly_is_paid_once(self, session, accuracy):
         parts = [f"(SELECT COUNT(*) AS n{i} FROM visits WHERE age > {i}0) AS q{i}" for i in range(3)]

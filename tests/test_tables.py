@@ -133,7 +133,7 @@ def test_one_table_at_a_time(noise, by_table, tmp_path):
         assert found.marginal("d", "a").frame.equals(pair.frame)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", [2, 3])
 def test_errors_are_those_that_are_said(noise, way, monkeypatch):
     monkeypatch.setattr(partwise, "MAX_ANSWERS", 700)
@@ -218,6 +218,7 @@ def test_what_is_not_of_marginals_has_no_tables(noise):
         assert of_one.marginal("b").plot().data[0].y is not None
 
 
+@pytest.mark.one_in(2)
 def test_tables_are_published_and_a_release_of_very_many_is_not(noise, by_table, tmp_path):
     with opened(noise) as session:
         release = session.table("people").answer(dpn.marginals(2), epsilon=1.0).run()

@@ -37,7 +37,7 @@ def _without_noise(monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("place", ["pandas", "boolean", "int8", "float64", "parquet", "duckdb"])
 @pytest.mark.parametrize("planner", ["optimal", "naive"])
 def test_sums_and_means_are_exact_wherever_the_rows_are(place, planner, tmp_path):

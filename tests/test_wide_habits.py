@@ -53,6 +53,7 @@ def very_wide():
     return rows, numbers | {"code": levels, "seen": dpn.Dates("2023", "2023"), "member": dpn.Boolean()}
 
 
+@pytest.mark.slow
 def test_three_hundred_declared_columns_on_every_verb(tmp_path):
     (rows, domain), path = very_wide(), tmp_path / "wide.ledger"
     budget, much = dpn.Budget(epsilon=1_000.0), {"epsilon": 5.0}

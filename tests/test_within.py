@@ -90,6 +90,7 @@ class TestEveryPartKeepsItsError:
         stricter = WorkloadRequest(WORKLOADS[name].parts, tuple(0.7 * each for each in WORKLOADS[name].targets))
         assert not people.answer(stricter).plan.free
 
+    @pytest.mark.one_in(8)
     def test_what_is_known_is_not_paid_for_again(self, people, name):
         alone = people.answer(WORKLOADS[name]).plan.cost.epsilon
         people.crosstab("sex", "region", error=30).run()
@@ -198,6 +199,7 @@ class TestAllAtOnce:
         query = people.answer(WORKLOADS["counts and the total"], simultaneous=True)
         assert (half_widths(query.run()) <= targets_of(query) * ROUNDED).all()
 
+    @pytest.mark.one_in(2)
     @pytest.mark.statistical
     def test_all_hold_as_often_as_is_said(self, noise):
         frame, runs = frame_of(500, 4), 10_000
@@ -262,6 +264,7 @@ class TestBadInput:
             query.run()
         assert session.spent.epsilon == 0
 
+    @pytest.mark.one_in(2)
     @pytest.mark.filterwarnings("error")
     def test_errors_far_apart_cost_what_the_strictest_does(self, people):
         far = people.answer(dpn.cdf("age").within(5) + dpn.marginals(2).within(5e9)).plan

@@ -50,6 +50,8 @@ LEAST_UNITS = 1000
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
+GUESSES = 12  # from the law of the noise; then the middle is tried
+CLOSE = 5000  # one part of a price in so many is not looked for
 
 
 class RecordedStatement(Protocol):
@@ -548,17 +550,24 @@ def least(reached: Callable[[int], float], aim: float, accountant: Accountant, *
     lowest = LEAST_UNITS
     if from_below:
         units = lowest = _cheapest(reached, accountant.total)
-    for _ in range(MOST_TRIES):
+    for tried in range(MOST_TRIES):
         error = reached(units)
         if error <= aim:
             high = units
         else:
             low = units
-        if high and high - low <= max(high // 5000, 1):
+        if high and high - low <= max(high // CLOSE, 1):
             break
         guess = round(units * (error / aim) ** power * 1.0001) if aim > 0 else 2 * units
         least = max(low + 1, lowest)
-        units = max(guess, least) if not high else min(max(guess, least), max(high - 1, least))
+        if not high:
+            units = max(guess, least)
+        elif guess >= high and error <= aim:  # as near as one looks, if a little less is not enough
+            units = max(high - max(high // CLOSE, 1), least)
+        elif least < guess < high and tried < GUESSES:
+            units = guess
+        else:  # errors that jump, or hardly fall, are no guide
+            units = max(math.isqrt(least * high), least)
         if high and units >= high:
             break
         if units > accountant.total * 10**9:

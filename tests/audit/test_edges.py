@@ -98,7 +98,7 @@ def check(everybody, without, monkeypatch, budget=None):
     assert loss(one, two) <= 1
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("kind", VALUES)
 def test_types_of_duckdb(kind, monkeypatch):
     usual, odd = VALUES[kind]
@@ -114,7 +114,7 @@ def test_types_of_duckdb(kind, monkeypatch):
     check(table(range(PEOPLE)), table(range(PEOPLE - 1)), monkeypatch)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("kind", OBJECTS)
 def test_columns_of_objects(kind, monkeypatch):
     usual, odd = OBJECTS[kind]

@@ -21,6 +21,7 @@ SEEN = """pictures => pictures.map(p => { const box = p.getBoundingClientRect();
     return [p.alt, p.complete && p.naturalWidth, box.width, box.height]; })"""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_picture_is_seen_offline(made, chromium, tmp_path, theme):
     from jinja2 import DictLoader

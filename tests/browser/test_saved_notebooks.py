@@ -38,6 +38,7 @@ def browser(playwright, folder):
         yield opened
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_is_read_offline_as_it_was_saved(path, folder, browser):
     from jinja2 import DictLoader

@@ -66,7 +66,7 @@ def answers(session):
     yield session.sql(STATEMENT, epsilon=1.0).run().frame.sort_values("urgent", ignore_index=True)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("form", FORMS)
 def test_answers_are_those_of_the_pandas_frame(form, monkeypatch):
     with opened(ROWS, monkeypatch) as session:

@@ -76,7 +76,7 @@ def digest(columns, rows):
     return table(SCRATCH, columns, rows).fingerprint([f"c{i}" for i in range(len(columns))], KEY)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("kind", VALUES)
 def test_what_is_distinct_is_told_apart(kind):
     """Tables of one or two values of a type have as many digests as there are multisets."""

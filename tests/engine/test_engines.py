@@ -164,7 +164,7 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("first", range(0, len(EXPRESSIONS), 12))
 def test_expressions_of_statements_have_the_same_values(both, first):
     expressions = EXPRESSIONS[first : first + 12]
@@ -302,7 +302,7 @@ def measurement(domain, names, where=None, **more):
     return Measurement(Identity(cells), axes, predicate, **more)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("domain", "unit"), [(DOMAIN, None), (STRICT, None), (STRICT, "who")], ids=["all", "few", "who"]
 )

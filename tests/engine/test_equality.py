@@ -148,7 +148,7 @@ def number(session, statement):
     return round(session.sql(statement, epsilon=1.0).run().frame["n"][0])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_keys_are_told_apart_as_duckdb_tells_them(kind):
     spellings = [spelling for spellings, _ in ACCEPTED[kind] for spelling in spellings]
@@ -183,6 +183,7 @@ def test_numbers_that_are_rounded_are_no_keys(kind):
     assert session.sql("SELECT SUM(v) AS n FROM t WHERE v < 3", epsilon=1.0).plan.cost.units > 0
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_has_no_canonical_form_is_refused_before_the_charge(kind):
     connection = table(kind, REFUSED[kind])
@@ -197,6 +198,7 @@ def test_what_has_no_canonical_form_is_refused_before_the_charge(kind):
     assert Counter(n for _, n in cast) == Counter(n for _, n in texts)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_no_type_keeps_the_other_columns_from_being_asked(kind):
     connection = table(kind, REFUSED[kind])
@@ -266,7 +268,7 @@ def collated(collation, connection=None):
     return connection
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("collation", COLLATIONS)
 @pytest.mark.parametrize("where", ["connection", "file", "default"])
 def test_no_collation_makes_two_texts_one(collation, where, tmp_path):
@@ -325,7 +327,7 @@ def test_groups_that_meet_in_python_show_nothing(monkeypatch):
     session.close()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("where", ["frame", "connection", "list", "json", "parquet"])
 def test_no_text_is_so_long_that_what_is_made_of_it_fills_the_memory(where, tmp_path):
     """Beyond a megabyte it is missing, as on servers: replaced and put together it would be gigabytes."""

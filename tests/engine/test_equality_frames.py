@@ -176,7 +176,7 @@ def test_keys_of_a_frame_are_its_values(name):
     assert found == Counter(map(plain, expected))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", sorted(set(ACCEPTED) - NOT_IN_PARQUET))
 def test_keys_of_a_parquet_file_are_its_values(name, tmp_path):
     column, expected = ACCEPTED[name]
@@ -187,7 +187,7 @@ def test_keys_of_a_parquet_file_are_its_values(name, tmp_path):
     assert found == Counter(map(plain, expected))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_units_of_a_frame_are_its_values(name):
     column, expected = ACCEPTED[name]

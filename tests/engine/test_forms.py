@@ -259,7 +259,7 @@ def test_history_outlives_the_form(tmp_path, opened):
         pd.testing.assert_frame_equal(again.run().frame, first.frame)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("change", ["value", "paired", "doubled", "missing", "units", "text", "less"])
 def test_another_table_has_no_history(change, opened):
     frame = made()

@@ -69,6 +69,7 @@ def asked(domain, where, names, levels=None):
     return Measurement(Identity(math.prod(axis.size for axis in axes)), axes, predicate)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("where", ["", "smokes or age > 3", "code == 1 and not (text == 'F')"])
 def test_pairs_are_those_of_the_engine(where):
     frame = hostile(np.random.default_rng(1))
@@ -100,6 +101,7 @@ def test_levels_are_the_smallest_integers_that_hold_them():
     np.testing.assert_array_equal(np.bincount(wide, minlength=70_000), engine.totals(question)[0])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", ["", "text == 'F' or age > 3"])
 def test_wide_answers_are_the_same_either_way(where, monkeypatch):
     frame = pd.concat([hostile(np.random.default_rng(4)).add_suffix(f"_{i}") for i in range(3)], axis=1)
@@ -126,6 +128,7 @@ def test_wide_answers_are_the_same_either_way(where, monkeypatch):
     np.testing.assert_array_equal(once, exact_answers(question, domain, engine))
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("where", ["", "text == 'F' or age > 3"])
 @pytest.mark.parametrize("limit", [2, 32])
 def test_several_measurements_are_the_same_read_at_once(where, limit, monkeypatch):

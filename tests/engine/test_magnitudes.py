@@ -136,7 +136,7 @@ AWKWARD = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("both", "contribution", "high"), AWKWARD, indirect=["both"])
 def test_awkward_values_fail_nowhere(both, contribution, high):
     """Numbers too small to be squared or divided, and too large to be added up."""

@@ -208,7 +208,7 @@ def every_name(admin, kind):
     ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("kind", ACCEPTED)
 def test_keys_and_units_are_told_apart_as_postgresql_tells_them(every, kind):
     spellings = [spelling for spellings, _ in ACCEPTED[kind] for spelling in spellings]
@@ -257,6 +257,7 @@ def refused(postgres, admin):
     session.close()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_has_no_canonical_form_is_refused_before_the_charge(refused, admin, kind):
     (session, place), name = refused, slug(kind)
@@ -288,6 +289,7 @@ def test_a_refused_type_keeps_no_other_column_from_being_asked(refused):
     assert session.spent == spent
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", CASES)
 def test_texts_that_are_equal_there_are_told_apart_by_their_bytes_or_not_at_all(every, kind):
     every.table(CASES[kind], ["Ann", "ANN", "ann", "Bob"])
@@ -309,7 +311,7 @@ def test_texts_that_are_equal_there_are_told_apart_by_their_bytes_or_not_at_all(
 NUMBERS = [kind for kind in ACCEPTED if isinstance(ACCEPTED[kind][0][1], (int, float, Decimal))]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("kind", [kind for kind in NUMBERS if base(kind) != "boolean"])
 def test_numbers_are_added_up_and_are_levels(every, kind):
     every.table(typed(kind), ["1", "2", "2", "3"] if "-2" not in kind and "500" not in kind else ["0"] * 4)

@@ -73,6 +73,7 @@ def test_a_file_that_is_protected_is_not_public(session, tmp_path, monkeypatch):
             session.register(data, "extra", public=True)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("where", ["memory", "file", "open file"])
 def test_a_table_that_is_protected_is_not_public(session, tmp_path, where):
     path = tmp_path / "people.duckdb"

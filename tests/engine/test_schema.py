@@ -94,7 +94,7 @@ ONE_PERSON = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("how", ONE_PERSON)
 def test_nobody_changes_what_planning_shows_of_a_frame(how):
     columns = rows()

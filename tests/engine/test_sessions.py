@@ -77,7 +77,7 @@ def both(request, here):
     return here(FRAME), here(everywhere.put_into_spark(there, ROWS))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_statements_have_the_same_plans_and_answers(both, name):
     queries = [session.sql(STATEMENTS[name], epsilon=8) for session in both]

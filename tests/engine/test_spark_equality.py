@@ -148,6 +148,7 @@ def test_keys_are_told_apart_as_spark_tells_them(session):
         assert dict(found) == {value: n for value, n in expected.items() if n}, kind
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_has_no_canonical_form_is_refused_before_the_charge(session, everything, kind):
     spent, name = session.spent, slug(kind)

@@ -127,6 +127,7 @@ def test_spark(spark):
     check(source_of(spark.createDataFrame(rows, schema)), frame, WAYS[:2])  # Spark takes seconds for each
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("form", ZONED)
 def test_an_hour_of_a_paris_column_is_paris_hour_also_where_the_clock_changes(form):
     """The night of 2023-10-29 has two hours from two to three, that of 2023-03-26 has none."""
@@ -146,6 +147,7 @@ def test_an_hour_of_a_paris_column_is_paris_hour_also_where_the_clock_changes(fo
             assert table.count(where="at.dt.hour.between(2, 3)", epsilon=1).run().value == asked.value
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "zone", ["Europe/Paris", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe", "UTC+05:30"]
 )

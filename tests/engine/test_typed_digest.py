@@ -116,6 +116,7 @@ def test_what_is_compared_with_a_digest_of_texts_is_one():
 TEXT = "SELECT sex, AVG(fee) AS m FROM t GROUP BY sex"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("before", ["texts", "values"])
 def test_a_ledger_of_either_digest_goes_on(tmp_path, monkeypatch, before):
     """Its profile is used while the rows are the same, in another form too, and refused when they are not."""

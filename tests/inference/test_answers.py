@@ -23,6 +23,7 @@ def answers(workload, noise):
     return LinearAnswers(Measurement(strategy.operator, (axis,), Predicate.everything(DOMAIN)), strategy)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("workload", [Identity(40), Total(40), Prefix(40), AllRange(12)], ids=repr)

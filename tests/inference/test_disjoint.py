@@ -46,7 +46,7 @@ def test_queries_that_share_a_cell_are_not_taken_for_such():
         inverse(Predicates([[(i, i + 2)] for i in range(4_998)], n=5_000))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize(("by", "groups"), [("month", 1_260), ("week", 5_480), ("quarter", 420)])
 def test_births_of_a_century_are_counted_by_month_and_week(delta, by, groups):

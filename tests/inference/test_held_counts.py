@@ -89,7 +89,7 @@ def errors_by_class(columns, sizes, way, epsilon, runs):
     return {name: np.sqrt(squares[:, cells].mean(axis=1) / runs) for name, cells in within.items() if cells.any()}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("name", "epsilon", "runs"),

@@ -191,7 +191,7 @@ def test_a_ledger_with_snapshots_opens_to_the_same_bits(path, name, monkeypatch)
     again.close()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("cells", [1, 12])
 @pytest.mark.parametrize("name", STORIES)
 def test_where_cells_are_too_many_none_has_spent_less(path, name, cells, monkeypatch):

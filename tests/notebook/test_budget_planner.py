@@ -44,6 +44,7 @@ def without_noise(monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", BUDGETS, ids=["laplace", "gaussian"])
 def test_eight_questions_cost_less_than_one_by_one_and_are_answered_as_well(budget):

@@ -191,7 +191,7 @@ def test_how_to_say_the_accuracy_is_the_one_hint(notebook, untouched, ip):
     assert found.text == "say what it may cost, -e 0.1, or how wrong it may be, --error 25"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("sql", ["", "SEL", "SELECT COUNT(*) FROM nowhere", "SELECT age FROM patients", "SELECT '"])
 @pytest.mark.parametrize("options", ["-e 0.1", "-s session -e 0.1", "-e", "--nothing", "-e '"])
 def test_of_a_statement_that_is_not_finished_it_says_what_is_left(notebook, untouched, ip, sql, options):
@@ -249,7 +249,7 @@ OTHERS = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("cell", OTHERS, ids=range(len(OTHERS)))
 def test_of_any_other_cell_it_says_nothing_and_runs_nothing(cell, notebook, untouched):
     own = OwnFrame({"age": [1]})

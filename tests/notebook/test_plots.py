@@ -191,6 +191,7 @@ def test_where_levels_lie(levels, expected):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("asked", "axis", "named"),
     [

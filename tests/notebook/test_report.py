@@ -228,7 +228,7 @@ def test_one_release_in_several_ways_and_comparisons(session, releases):
     read(folder)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "asked", ["cdf", "workload", "agg", "value_counts", "shares", "sql", "planned", "std", "quantiles"]
 )
@@ -295,6 +295,7 @@ def test_what_is_no_report_is_never_replaced(session, releases):
     assert Path("thesis/chapter").read_text() == "ten years"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_never_half_of_a_report(session, releases, monkeypatch, overwrite):
     if overwrite:

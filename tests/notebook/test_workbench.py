@@ -187,7 +187,7 @@ CASES = [
 IN_SQL = {"count", "sum", "mean", "std", "var", "min", "max", "corr", "cov"}
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize(("verb", "columns", "keys", "amount", "said"), CASES)
 def test_what_is_copied_asks_the_identical_question(bench, session, verb, columns, keys, amount, said):
     panel = bench.panel

@@ -103,6 +103,7 @@ def test_those_are_chosen_that_are_farther_off_than_their_noise():
     assert rounds(way=3).further([(0, 1), (0, 2), (1, 2), (2, 3)], 3) == [(0, 1, 2)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", [GAUSSIAN, LAPLACE])
 def test_few_rows_of_many_columns_are_told_better_than_by_measuring_all(law):
     # Eight columns, of which neighbours go in pairs: 4 of 28 pairs tell all of 56 triples.

@@ -47,6 +47,7 @@ def weights_of(asked):
     }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_is_what_a_block_of_everything_says(seed):
     rng = np.random.default_rng(seed)
@@ -78,6 +79,7 @@ def test_it_is_what_a_block_of_everything_says(seed):
     assert found_out > 5
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_so_it_is_of_groups(law):
     """Of twenty-one levels that are measured, one by one, beside ranges of them."""
@@ -105,6 +107,7 @@ def test_so_it_is_of_groups(law):
                 assert of_each[0].get(key, 0.0) == pytest.approx(of_each[1].get(key, 0.0), rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_what_is_refined_gives_its_place_to_what_refines_it(law):
     """Of ranges asked once or twice, alone and beside another one: the noise that is refined counts no more."""

@@ -54,6 +54,7 @@ def pairs(size):
     return Explicit(np.array(own + quarters, dtype=float))
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("low", "high"), [(0, 299), (7, 290), (40, 180), (100, 199)])
 def test_it_is_dense_least_squares(low, high):
     """Of all levels, of nearly all and of few: a histogram, or its running totals, beside what was measured."""
@@ -108,7 +109,7 @@ def history_of(rng, everything, where, size, *, cells=7):
     return history, operator
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("scales", [(7, 30), (3, 3000), (900, 5)])
 @pytest.mark.parametrize(("low", "high"), [(0, 299), (7, 290), (90, 180)])
 def test_few_rows_are_dense_least_squares(low, high, scales):

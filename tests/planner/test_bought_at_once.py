@@ -52,6 +52,7 @@ def check(sequences, seed, noise, count=BEFORE):
     return paid[-1] / without[-1]
 
 
+@pytest.mark.slow
 def test_at_most_half_as_much_again_and_twice_what_buying_at_once_costs(sequences):
     check(sequences, 24, "laplace", 14)  # by what questions cost one after another alone, it was at 1.58
 

@@ -217,6 +217,7 @@ def free(query):
     return shown
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_tables_that_were_bought_are_free_at_14400_cells(budget):
     session, frame = people(budget, {"a": 60, "b": 60, "c": 4})
@@ -230,6 +231,7 @@ def test_tables_that_were_bought_are_free_at_14400_cells(budget):
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_whatever_follows_from_a_histogram_of_10000_levels_is_free(budget):
     session, frame = people(budget, {"x": 10_000, "y": 3})
@@ -248,6 +250,7 @@ def test_whatever_follows_from_a_histogram_of_10000_levels_is_free(budget):
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_all_tables_of_four_among_seven_attributes_answer_for_all_up_to_four(budget):
     session, frame = people(budget, dict.fromkeys("abcdefg", 10))
@@ -261,6 +264,7 @@ def test_all_tables_of_four_among_seven_attributes_answer_for_all_up_to_four(bud
     session.close()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("law", [LAPLACE, GAUSSIAN])
 def test_one_measurement_of_many_cells_says_all_that_its_atoms_do(law):
     """Its own least squares are those over all cells, which nobody needs to write out."""

@@ -166,7 +166,7 @@ def cases():
         yield pytest.param((100, 40, 10), "gaussian", 12, True, seed, marks=SLOW)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("shape", "noise", "tables", "everything", "seed"), [*cases()])
 def test_no_answer_is_much_less_accurate_than_everything_allows(shape, noise, tables, everything, seed):
     rng = np.random.default_rng([seed, *shape])
@@ -193,6 +193,7 @@ def test_beside_tables_of_thousands_of_groups_answers_are_as_accurate(shape, see
     assert sum(study.held(*one) for one in asked) > 5
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("everything", [True, False])
 def test_answers_of_many_counts_miss_by_what_is_said(noise, everything):

@@ -74,6 +74,7 @@ def test_an_error_that_is_known_is_free_and_a_smaller_one_is_not(asked):
     assert people.dp.mean("stay", error=released.plan.error / 40).plan.cost.epsilon > 0
 
 
+@pytest.mark.one_in(3, first=1)
 def test_a_row_is_free_at_the_error_that_the_screen_shows(asked):
     """Means in the middle of their bounds have a smaller error than was foretold, which took them to be at one."""
     session, people = asked
@@ -99,6 +100,7 @@ def in_unequal_cities(session):
     return people
 
 
+@pytest.mark.one_in(3, first=1)
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
     """A city with few people was foretold the error of a city with an equal share."""
@@ -219,6 +221,7 @@ def test_counts_tell_of_sums_that_were_not_measured_what_they_add_up_to(noise, t
     assert means.sources() == whole.sources()
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("width", [2, 20])
 @pytest.mark.parametrize("budget", [dpn.Budget(50.0), dpn.Budget(50.0, 1e-6)], ids=["pure", "delta"])
 def test_an_average_after_a_median_of_many_groups_is_planned_without_their_cells(budget, width, monkeypatch):

@@ -80,6 +80,7 @@ def contribution(summand, row):
     return [value - summand.low, summand.high - value] if summand.ends else [value]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_the_price_is_what_the_dearest_row_loses(visits, statement):
     session, _ = visits
@@ -152,6 +153,7 @@ def test_counts_that_overlap_too_much_are_measured_apart(noise):
         assert len(values["measures"]) == (9 if noise == "laplace" else 0)  # as if they were asked one by one
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_what_is_charged_for_is_what_is_measured(visits, statement):
     session, _ = visits
@@ -225,10 +227,10 @@ def test_intervals_of_different_rows_hold_as_often_as_they_say(same_noise, visit
     statement = STATEMENTS[1]
     exact = rows.groupby("city").agg(n=("age", "size"), s=("smokes", "sum"), o=("age", lambda ages: (ages >= 2).sum()))
     held = []
-    for _ in range(80):
+    for _ in range(50):
         frame = session.sql(statement, epsilon=0.3, fresh=True).run().frame
         for name in ("n", "s", "o"):
             truth = exact[name].to_numpy()
             held.append(((frame[f"{name}_lower"] <= truth) & (truth <= frame[f"{name}_upper"])).mean())
-    # 480 intervals, three of a city from the same four draws: a standard error of at most 1.8%.
+    # 300 intervals, three of a city from the same four draws: a standard error of at most 2.2%.
     assert 0.89 < np.mean(held) < 0.99

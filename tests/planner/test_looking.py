@@ -73,6 +73,7 @@ def played(budget, levels, seed, path, kinds, count, looks=0, restarts=False):
     return found
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("budget", "size", "kinds", "count", "seed"),
     [

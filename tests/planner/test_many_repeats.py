@@ -102,6 +102,7 @@ def test_one_of_several_repeats_is_refined_and_the_others_stay(tmp_path):
     assert expected.run().frame["value"].to_numpy() == pytest.approx(mean, abs=1e-4)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", BUDGETS)
 def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkeypatch):
     counted = Counter()

@@ -85,6 +85,7 @@ def no_classes(monkeypatch):
     monkeypatch.setattr(History, "by_classes", lambda *arguments, **options: None)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("no_classes")
 @pytest.mark.parametrize(("seed", "whole"), [(0, False), (2, True)])
 def test_answers_are_as_accurate_as_from_everything_that_was_measured(seed, whole):
@@ -144,6 +145,7 @@ def test_what_has_no_room_is_left_out_and_promises_nothing_false(monkeypatch):
     assert partial > 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", [0, 4])
 def test_what_is_supposed_tells_what_it_will_tell_when_it_is_measured(seed):
     """An update by what comes beside says the same as all numbers together, also of what nothing told before."""

@@ -21,6 +21,7 @@ def asked_before(rng, table):
             table.groupby(keys).count(epsilon=epsilon).run()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in range(5, 300, 5))])
 def test_a_part_of_a_released_table_is_free_at_the_error_of_the_table(first, delta):

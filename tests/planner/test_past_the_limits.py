@@ -82,7 +82,7 @@ def test_a_histogram_after_a_crosstab_shows_every_bin(budget):
     assert session.audit().ok
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("accuracy", [{"epsilon": 0.1}, {"error": 60}, {"variance": 900.0}])
 def test_a_quantile_after_a_crosstab_is_recorded_and_stays(budget, accuracy, tmp_path):
@@ -151,7 +151,7 @@ def room_for_few(monkeypatch):
     monkeypatch.setattr("dpnotebook.planner.focused.ROOM", 40)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("levels", [99, 100, 101, 102, 300])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_one_long_attribute_with_room_for_few(budget, levels, room_for_few):

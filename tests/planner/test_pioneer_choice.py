@@ -172,6 +172,7 @@ def test_the_literal_algorithm_answers_accurately_too(asked, k):
         assert groups.spend == pytest.approx(spent(past))
 
 
+@pytest.mark.slow
 def test_the_literal_algorithm_saves_little_on_the_default_workload(sequences):
     drawn = [sequences.ranges(300, np.random.default_rng(seed)) for seed in range(3)]
     total = np.mean([list(running_literally(one))[-1] for one in drawn])

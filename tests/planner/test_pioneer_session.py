@@ -28,6 +28,7 @@ def where(one):
     return f"x >= {one.start} and x < {one.end}"
 
 
+@pytest.mark.slow
 def test_ranges_cost_what_the_simulation_says(frame, sequences):
     """The first ten exactly; later, least squares over everything recorded finds some answers where no plan looks."""
     drawn = sequences.ranges(40, np.random.default_rng(0), CELLS, (60, 10))

@@ -127,7 +127,7 @@ def random_query(rng, table):
             return table.count(where=f"age == {rng.integers(8)}", **accuracy)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("seed", range(4))
 def test_answers_are_the_best_linear_unbiased_ones(session, seed):
     rng = np.random.default_rng(seed)

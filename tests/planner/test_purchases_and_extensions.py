@@ -21,6 +21,7 @@ def asked_until_something_is_bought(rows):
     return None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_groups_are_bought_again_in_a_domain_that_was_extended(delta, tmp_path):
     rng = np.random.default_rng(4)

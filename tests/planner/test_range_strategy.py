@@ -64,6 +64,7 @@ def test_it_is_as_accurate_as_it_says_and_costs_what_it_says(sequences, noise, k
     assert forecast.weights[exact <= forecast.variance].sum() >= SHARE
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_what_is_known_makes_it_cheaper_and_what_is_known_well_is_not_bought(sequences, noise):
     rng = np.random.default_rng(4)

@@ -55,6 +55,7 @@ def _random(rng, noise, per_unit=1):
     return covariance, np.ones(k), spend, maximum, (int(start), int(end)), float(rng.uniform(60, 400))
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("per_unit", [1, 3])
 def test_keeps_its_promise_and_is_never_dearer_than_the_whole_range(noise, per_unit):
@@ -188,6 +189,7 @@ def test_what_is_known_is_free():
     assert found.variance == pytest.approx(3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_of_equal_ways_rounding_does_not_choose(noise):
     """What is known has other last digits in each kernel; of cells that are alike many ways are equally good."""

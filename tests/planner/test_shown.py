@@ -8,6 +8,7 @@ import dpnotebook as dpn
 RANGES = [(21, 30), (31, 40), (25, 34), (28, 45), (22, 60), (26, 39), (33, 51), (24, 38)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", [dpn.Budget(1.0), dpn.Budget(1.0, 1e-6)])
 def test_a_purchase_is_shown_before_it_is_bought_and_bought_when_it_was_shown(budget):
     people = pd.DataFrame({"age": [21, 35, 64]})

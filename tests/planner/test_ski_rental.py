@@ -112,7 +112,7 @@ QUICK = (moving, 0.0), (growing, 1e-6)
 COURSES = [(course, delta) for course in (moving, scattered, growing) for delta in (0.0, 1e-6)]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(
     ("course", "delta"),
     [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in COURSES],

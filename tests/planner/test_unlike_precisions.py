@@ -32,7 +32,7 @@ def exact_inverse(rows, variances):
         return [row[LEVELS:] for row in matrix]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("whole", [True, False], ids=["histogram", "ranges"])
 @pytest.mark.parametrize(("delta", "least"), [(0.0, 0.02), (0.0, 0.2), (1e-6, 0.2)])
 def test_what_each_tells_is_free_at_its_own_error(delta, least, whole):

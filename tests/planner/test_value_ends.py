@@ -82,7 +82,7 @@ FREE = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("case", FREE)
 def test_what_follows_from_another_measure_is_free(people, case):
     first, then = FREE[case]

@@ -25,6 +25,7 @@ def gaussian(sigma, parts=1):
     return lambda data, n: rounded_gaussian(sigma, n * parts).reshape(n, parts) + np.asarray(data)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "samples"), [(0.5, 600_000), (1.0, 200_000), (3.0, 200_000)])
 def test_laplace_is_found_to_lose_nearly_what_it_claims_and_not_more(epsilon, samples):

@@ -34,7 +34,8 @@ def names_in(node):
 def test_no_module_compares_the_name_of_a_law():
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(source)) if any(name in source for name in LAWS) else ():
             if isinstance(node, (ast.Compare, ast.MatchValue)) and names_in(node):
                 found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
     assert found == []

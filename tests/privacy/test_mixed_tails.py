@@ -87,6 +87,7 @@ def test_sums_on_a_lattice_are_exact(weights, scales):
         assert h == pytest.approx(sizes[np.searchsorted(total, confidence)], rel=1e-6)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     "scales", [(0.7, 2, 3.3, 10, 25.5, 60), (0.4, 0.5, 0.6, 0.8, 1, 1.3), (20, 22, 25, 30, 40, 50)]
 )
@@ -259,7 +260,7 @@ def test_kappa_alone_is_not_enough_where_noise_has_few_steps():
         assert 1 - 2 * a ** (reach + 1) / (1 + a) == pytest.approx(covered, abs=1e-4)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize(("least", "most"), [(0.3, 5), (0.3, 0.6), (2, 5), (4, 40)])
 def test_on_the_integers_mixtures_need_at_most_half_a_step_more_than_kappa(confidence, least, most):

@@ -80,6 +80,7 @@ def test_spend_is_that_of_every_cell(charges):
             ]
 
 
+@pytest.mark.one_in(2)
 @given(st.lists(costs, max_size=6), st.sampled_from([1, 4, 8, 12]))
 @settings(deadline=None, max_examples=150)
 def test_where_cells_would_be_too_many_the_spend_is_never_below(charges, limit):
@@ -136,6 +137,7 @@ def test_of_three_hundred_columns_the_spend_is_that_of_those_that_charges_tell_a
     assert wide.by_attribute(untold).tolist() == [truth.max()] * 3
 
 
+@pytest.mark.one_in(2)
 def test_many_columns_that_are_all_told_apart_share_cells():
     some = dict(list(WIDE.items())[:60])  # 6^20 cells
     spend = Spend(some)
@@ -183,6 +185,7 @@ def test_ten_tenths_are_a_whole():
     assert spend.maximum == books.total == UNITS
 
 
+@pytest.mark.one_in(2)
 @given(costs)
 @settings(deadline=None)
 def test_json_keeps_every_unit(cost):

@@ -37,7 +37,7 @@ def test_a_session(noise, seed, whole):
     assert "reuse" in found.actions
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("seed", BROKEN_ONCE)
 def test_a_session_that_failed_once(seed, whole):
     most = BROKEN_ONCE[seed]

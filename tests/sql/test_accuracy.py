@@ -80,6 +80,7 @@ def test_a_vector_clipped_to_a_length(table):
     assert error(table, count(76, kind="l2")) < 500
 
 
+@pytest.mark.slow
 def test_a_length_that_is_found_is_nearly_as_good(table):
     """With a tenth of the count's share, within a quarter of the error of the best length there is."""
     run, _ = table

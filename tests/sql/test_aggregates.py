@@ -140,7 +140,7 @@ def test_half_widths_of_whole_noise_are_the_least_that_cover(noise):
                 assert mass(np.arange(1 - width, width), scale).sum() < confidence
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @BOTH
 @KINDS
 @pytest.mark.parametrize("rows", [5, 80, 2500])
@@ -162,6 +162,7 @@ def test_means_and_variances_err_as_they_say_in_groups_of_any_size(accountant, k
         assert abs(mean.value.mean() - values.mean()) < 5 * mean.value.std() / math.sqrt(DRAWS)
 
 
+@pytest.mark.one_in(3, first=1)
 @BOTH
 def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant):
     values, units = spread(accountant, 0, 100, 62, 20, 3000)
@@ -192,7 +193,7 @@ def test_a_mean_from_two_sums_of_equal_sensitivity_beats_the_even_split(accounta
             assert error < 0.985 * even
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(20)
 @BOTH
 @pytest.mark.parametrize("middle", [45, 1, 99])
 def test_quantiles_cover_and_are_near(accountant, middle):
@@ -214,6 +215,7 @@ def test_quantiles_cover_and_are_near(accountant, middle):
                 assert math.sqrt(np.mean(ranks**2)) < 1.5 * said.std_error
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_quantiles_are_as_far_off_as_their_standard_errors_say(accountant):
     fractions, rows = (0.1, 0.5, 0.9), 3000
@@ -230,6 +232,7 @@ def test_quantiles_are_as_far_off_as_their_standard_errors_say(accountant):
     assert (answer.std_error > 0).all()
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_the_least_is_not_above_the_median_and_what_noise_hides_is_not_answered(accountant):
     asked = [aggregate("quantiles", 0, 100, fractions=(fraction,), name=f"q{fraction}") for fraction in (0.5, 0.0, 1.0)]
@@ -560,6 +563,7 @@ def test_expectations_say_what_they_rest_on():
     assert any("[0, 5]" in line for line in warnings(measured, 0.95))
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_a_group_that_is_said_to_be_large_enough_is_shown_as_often_as_is_said(accountant):
     measured = plan(select(aggregate("units"), most=3, min_units=5), accountant, UNITS)
@@ -570,6 +574,7 @@ def test_a_group_that_is_said_to_be_large_enough_is_shown_as_often_as_is_said(ac
         assert least - 0.005 <= rate <= most + 0.005
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("size", [16.0, 45.25])
 def test_as_often_as_quantiles_are_tried_tells_how_far_they_are_off(noise, size, monkeypatch):
@@ -585,6 +590,7 @@ def test_as_often_as_quantiles_are_tried_tells_how_far_they_are_off(noise, size,
     assert told == pytest.approx(off(), rel=0.09)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("fraction", [0.5, 0.9])
 def test_where_values_are_known_to_lie_tells_how_far_quantiles_are_off(noise, fraction):

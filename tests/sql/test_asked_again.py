@@ -94,7 +94,7 @@ def exact(monkeypatch):
         yield protected(session)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     exact.sql(before, epsilon=MUCH).run()
@@ -105,7 +105,7 @@ def test_the_same_in_other_words_is_free_and_right(exact, before, then):
     assert_same(answer, exact.sql(then, epsilon=MUCH, fresh=True).run())
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("before", "then"), THE_SAME)
 def test_the_same_in_other_words_becomes_sharper(before, then, same_noise):
     with dpn.Session(dpn.Budget(40.0, 1e-6), confirm="never") as session:
@@ -161,7 +161,7 @@ def conditions(random, count):
     return [made(3) for _ in range(count)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(4))
 def test_one_spelling_selects_the_same_rows(seed):
     """Of conditions made by chance, on rows with missing values, NaN and infinities, as DuckDB understands them."""

@@ -76,7 +76,7 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
     return np.array(errors) / best, np.array(parts)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("law", BUDGETS)
 @pytest.mark.parametrize("name", ["years", "negative", "lognormal", "temperatures"])
 @pytest.mark.parametrize("kind", ["average", "variance"])

@@ -79,7 +79,7 @@ def check(session, asked):
     return release
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(
     ("name", "noise", "unit"),
     [(name, "pure", "rows") for name in COLUMNS]
@@ -108,6 +108,7 @@ def test_bounds_that_end_where_no_larger_values_are_told_apart_are_said(name, as
         assert any(TOLD in note for note in check(session, asked).notes)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ["equal", "zero", "tiny"])
 def test_usual_bounds_say_nothing_of_that(name):
     with protected(COLUMNS[name]) as session:
@@ -165,6 +166,7 @@ def many():
     )
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("aggregate", ["SUM(x)", "AVG(x)"])
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_profile_is_not_used_for_other_rows(aggregate, fresh):

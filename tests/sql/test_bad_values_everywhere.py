@@ -153,6 +153,7 @@ def test_a_profile_is_not_used_for_rows_that_changed(engine):
         assert session.spent.epsilon == spent
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
 @pytest.mark.parametrize("failing", [1, 2, 3])
 def test_a_profile_that_is_interrupted_is_paid_for_once(engine, failing, monkeypatch):

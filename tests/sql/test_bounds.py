@@ -350,7 +350,7 @@ def _squared(measured, bounds, values, exact, draw):
     return (clipped + noise - exact) ** 2
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("shape", "literal"), [(incomes, (0, 200_000)), (ages, (0, 100)), (cents, (0, 500)), (constant, (0, 10))]
 )

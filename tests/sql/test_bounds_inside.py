@@ -54,6 +54,7 @@ def found_between(session):
     return float(found["low"].iloc[-1]), float(found["high"].iloc[-1])
 
 
+@pytest.mark.one_in(6)
 @BUDGETS
 @pytest.mark.parametrize("what", ["AVG", "SUM"])
 def test_noise_is_for_where_values_lie(what, budget, same_noise):
@@ -72,6 +73,7 @@ def test_noise_is_for_where_values_lie(what, budget, same_noise):
     assert (np.abs(inside["x"] - exact.to_numpy()) < 5.5 * inside["x_std_error"]).all()
 
 
+@pytest.mark.one_in(2)
 @BUDGETS
 def test_of_many_rows_that_is_found_without_being_asked(budget, same_noise):
     """As the statement is measured by itself there anyway; of ages, which are not so wide, for a centre."""
@@ -88,7 +90,7 @@ def test_of_many_rows_that_is_found_without_being_asked(budget, same_noise):
     assert (np.abs(inside["x"] - frame.groupby("ward")["cost"].mean().to_numpy()) < 0.4 * frame["cost"].mean()).all()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @BUDGETS
 @pytest.mark.parametrize(("most", "what"), [(None, "AVG"), (12, "AVG"), (None, "SUM")])
 def test_the_error_is_in_proportion_as_the_card_says(budget, most, what, same_noise):
@@ -108,6 +110,7 @@ def test_the_error_is_in_proportion_as_the_card_says(budget, most, what, same_no
     assert error > part.between[0] / declared[0] * reach / 10
 
 
+@pytest.mark.one_in(4)
 @BUDGETS
 @pytest.mark.parametrize("most", [None, 12], ids=["one row", "several"])
 def test_of_all_rows_too_where_noise_hides_the_tails(budget, most, same_noise):
@@ -293,6 +296,7 @@ class TestSeveralAtOnce:
 
     ASKED = ("count", "mean", "median", "std", "sum")
 
+    @pytest.mark.one_in(6)
     @BUDGETS
     @pytest.mark.parametrize("most", [None, 12], ids=["one row", "several"])
     def test_what_agg_says_is_near(self, budget, most, same_noise):
@@ -322,6 +326,7 @@ class TestSeveralAtOnce:
             assert (np.abs(shown["usual"] - 50) < 1).all()
             assert (np.abs(shown["high"] - frame["other"].quantile(0.9)) < 2).all()
 
+    @pytest.mark.one_in(2)
     @BUDGETS
     def test_quartiles_are_read_off_bins_where_values_lie(self, budget, same_noise):
         """Bins of a million are 1,953 wide: a median of 400 was 1,100 then."""

@@ -58,6 +58,7 @@ def asked(frame, domain, epsilon=0.5):
         return release.frame.sort_values("kind", ignore_index=True), moved
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, skewed])
 def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
@@ -74,6 +75,7 @@ def test_how_wide_a_column_is_declared_hardly_matters(values, same_noise):
     assert (by_itself["x_std_error"] < NOBODY_SEES * errors[0]).all()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("domain", [{}, {"x": dpn.Range(0, 100)}, {"x": dpn.Bins(0, 5_000, width=10)}], ids=str)
 def test_noise_is_that_of_values_near_their_mean(domain, same_noise):
     """What a person moves is no more than the rows that hardly anybody has more of, times how values are spread."""
@@ -85,6 +87,7 @@ def test_noise_is_that_of_values_near_their_mean(domain, same_noise):
     assert (answers["x_std_error"] * sizes < 1.5 * one * rows * spread).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("values", [bell, skewed])
 def test_answers_are_off_by_noise_and_by_what_is_told(values):
     frame = visits(values)

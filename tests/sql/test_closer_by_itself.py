@@ -48,7 +48,7 @@ def is_planned(query):
     return isinstance(query.question, Question)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("budget", "what"),
     [
@@ -207,6 +207,7 @@ def test_an_error_that_is_dear_says_what_is_closer(frame):
 SAID_OF_CUTS = ("beside the noise", "noise hides how much that takes")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "AVG(cost)"])
 def test_a_repeat_says_what_the_release_was_cut_by(frame, what, same_noise):
     """Asked anew it would be cut elsewhere, as more is known by then: the card is about the answer that is there."""
@@ -234,6 +235,7 @@ def test_whoever_has_more_rows_than_count_is_said_to_be_left_out(frame):
         assert not asked.run().notes
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)"])
 def test_without_delta_the_card_says_how_fewer_rows_count(frame, what, same_noise):
     """Where all that are declared count, as somebody says so: who follows the card has a tenth of the noise."""
@@ -264,6 +266,7 @@ def test_what_is_planned_to_choose_a_way_is_not_planned_again(frame, monkeypatch
         assert len(planned) == 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("what", "verb"), [("COUNT(*)", "count"), ("SUM(cost)", "sum"), ("AVG(cost)", "mean")])
 def test_what_the_planner_measured_for_many_rows_is_no_answer_to_the_same_epsilon(frame, what, verb, same_noise):
     """It would cost nothing, and be as far off as before: by that epsilon the statement by itself is much closer."""

@@ -51,7 +51,7 @@ def by_numpy(frame, low=0.0, high=80.0, least=-10.0, most=60.0):
     return np.cov(x, y, bias=True)[0, 1], np.cov(x, y)[0, 1], np.corrcoef(x, y)[0, 1]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("surface", ["named", "anon", "clamped"])
 def test_without_noise_they_are_numpys(monkeypatch, noise, surface):
@@ -120,7 +120,7 @@ def test_intervals_hold_in_groups_of_any_size(accountant, kind, rows, correlatio
         assert covered > 0.9 - 4.5 * math.sqrt(0.09 / DRAWS)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @BOTH
 @pytest.mark.parametrize("correlation", [0.0, 0.6, -0.9])
 def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant, correlation):
@@ -137,6 +137,7 @@ def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant, corr
         assert np.median(answer.upper - answer.lower) < 2 * 1.96 * spread_of * 1.25
 
 
+@pytest.mark.one_in(2)
 @BOTH
 def test_expected_errors_are_those_of_usual_pairs(accountant):
     """Of pairs that vary independently by a quarter of the way to a bound, about means half-way to one."""

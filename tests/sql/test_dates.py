@@ -66,7 +66,7 @@ ALL_INSIDE = f"{INSIDE} AND utc >= '2023-01-02' AND utc < '2024-12-30' AND paris
              "AND paris < '2024-12-31 23:00'"  # fmt: skip
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(
     ("statement", "linear"),
     [
@@ -140,7 +140,7 @@ def test_days_of_another_place_are_not_those_of_sql(session):
     assert found.value == exactly(f"SELECT COUNT(*) AS n FROM visits {where}")["n"][0]
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("name", ["seen", "day", "utc"])
 @pytest.mark.parametrize(
     ("op", "day"),

@@ -148,7 +148,7 @@ def tables(draws=30, seed=1):
 FAIL_IN_DUCKDB = ("by noise, in sets", "by a name of noise")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize(
     "name", [name for name in QUERIES if name not in ("everything", "the largest ones", *FAIL_IN_DUCKDB)]
 )

@@ -82,7 +82,7 @@ def test_values_of_single_rows_are_counted_as_pandas_counts_them(budget):
         assert list(found) == [rows[rows.kind == kind].code.nunique() for kind in KINDS]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("most", [12, None], ids=["declared", "found"])
 @pytest.mark.parametrize("asked", ["", ", AVG(x) AS m", ", COUNT(*) AS m", ", MEDIAN(x) AS m, COUNT(*) AS k"])
 def test_each_person_brings_one_value_whatever_is_asked_beside(most, asked):
@@ -157,6 +157,7 @@ def test_noise_is_scaled_to_what_one_unit_brings(noise, most):
     assert block.scale == accountant.scale(cost, most**accountant.law.power)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("asked", ["COUNT(DISTINCT cost)", "COUNT(DISTINCT CASE WHEN sick = 'yes' THEN who END)"])
 def test_a_card_says_how_wrong_it_will_be(asked, noise):
@@ -203,6 +204,7 @@ def test_a_group_that_no_row_is_drawn_in_is_none(kind, asked):
         assert beside.numbers[:, 1].tolist() == whole.numbers[:, 0].tolist()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_as_many_values_count_as_units_can_stand_for(most):
     """By the theorem of Hall and Ore: of some values with few units at most these count, as often as each may."""
@@ -233,7 +235,7 @@ def test_every_value_is_as_likely():
 # People who have a row that fulfils a condition
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("written", HAS.values(), ids=HAS)
 @pytest.mark.parametrize("beside", ["", ", COUNT(DISTINCT who) AS all_of_them", ", AVG(x) AS m, COUNT(*) AS k"])
 @pytest.mark.parametrize("keyed", [False, True])

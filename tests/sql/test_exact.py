@@ -189,7 +189,7 @@ def check(private, exact):
             assert value == (pytest.approx(exact, rel=1e-6, abs=1e-6) if isinstance(exact, float) else exact)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("statement", SAME)
 def test_plain_statements_are_answered_as_they_are_without_privacy(ask, statement):
     check(ask(statement, contribution="rows"), exactly(statement))

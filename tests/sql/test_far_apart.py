@@ -20,7 +20,7 @@ COLUMNS = {
 NOISES = {"gaussian": lambda random, n: random.normal(0, 40, n), "laplace": lambda random, n: random.laplace(0, 30, n)}
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("of", ["means", "squares"])

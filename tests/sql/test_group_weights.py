@@ -177,6 +177,7 @@ def test_small_groups_have_less_noise_in_the_first_statement_that_anybody_asks()
             assert found.a_std_error["tiny"] < 0.6 * found.a_std_error["large"], what
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "hidden"])
 def test_answers_are_as_wrong_as_they_say_in_groups_of_every_size(declared):
     away, held = [], []

@@ -163,7 +163,7 @@ def people():
     return frame
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("age", AGES)
 @pytest.mark.parametrize("declared", [True, False])
 def test_full_years_are_those_of_duckdb(people, monkeypatch, age, declared):

@@ -33,6 +33,7 @@ def held(frame, call, by, epsilon, delta):
     return float(np.mean((shown["a_lower"] <= truth) & (truth <= shown["a_upper"])))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("call", "delta"), itertools.product([COUNT, SUM], [0, 1e-6]))
 def test_intervals_of_counts_and_sums_hold_what_is_lost(call, delta):
     """Of noise alone these twelve sessions held three of ten on average."""
@@ -113,6 +114,7 @@ def lognormal():
     return table(np.random.default_rng(9), "lognormal", 5_000)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("call", [COUNT, SUM])
 def test_a_total_loses_what_its_groups_lose(lognormal, call):
     """Released groups, their total for nothing, and the total that an outer query works out: linear, not in squares."""

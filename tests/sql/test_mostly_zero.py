@@ -20,7 +20,7 @@ def amounts(share, random):
     return np.where(random.random(UNITS) < share, random.gamma(3.0, 10.0, UNITS), 0.0)
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("share", SHARES.values(), ids=SHARES)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 @pytest.mark.parametrize(("epsilon", "rows"), [(0.1, 1), (1.0, 1), (1.0, 4)])

@@ -34,7 +34,7 @@ def opened(request, tmp_path):
         session.close()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "aggregate", ["ANON_SUM(income)", "ANON_AVG(income)", "ANON_VAR(income)", "ANON_STDDEV(income)", "MEDIAN(income)"]
 )
@@ -74,6 +74,7 @@ def test_it_is_recorded_and_shown_again(opened):
     assert session.audit().ok
 
 
+@pytest.mark.one_in(3, first=1)
 def test_it_is_null_to_what_is_worked_out(opened):
     session = opened()
     inner = "SELECT sex, ANON_SUM(income) AS total, COUNT(*) AS n FROM people GROUP BY sex"
@@ -101,6 +102,7 @@ def test_with_enough_people_it_is_found(opened):
     assert abs(release.frame["b"][0] / exact.mean() - 1) < 0.2
 
 
+@pytest.mark.one_in(2)
 def test_with_few_people_the_answer_is_a_count_or_nothing(opened):
     """Before, one in five sums of 25 people was beyond all sense."""
     session, found = opened(), 0

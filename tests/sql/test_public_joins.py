@@ -99,7 +99,7 @@ def by_database(text, people):
     return connection.execute(text).df()
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("text", SAME)
 def test_it_is_free_and_the_answer_that_the_database_gives(text, people, session):
     query = session.sql(text, epsilon=1.0)
@@ -110,7 +110,7 @@ def test_it_is_free_and_the_answer_that_the_database_gives(text, people, session
     pd.testing.assert_frame_equal(found.reset_index(drop=True), wanted, check_dtype=False, rtol=1e-9)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("text", OTHER)
 def test_what_means_something_else_is_measured_by_itself(text, session):
     try:

@@ -69,7 +69,7 @@ def rows(frame):
     return sorted(map(tuple, whole.itertuples(index=False)), key=repr)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("statement", THE_SAME + OTHERS)
 def test_without_noise_it_is_what_a_database_says(monkeypatch, options, statement):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
@@ -82,6 +82,7 @@ def test_without_noise_it_is_what_a_database_says(monkeypatch, options, statemen
         assert mine == (theirs if isinstance(theirs, str) else pytest.approx(theirs, rel=1e-4))
 
 
+@pytest.mark.one_in(2)
 def test_every_spelling_is_one_question(options):
     with opened(dpn.Session(dpn.Budget(10.0), ledger=":memory:"), **options) as session:
         first = session.sql(THE_SAME[0], epsilon=1.0).run()
@@ -97,6 +98,7 @@ def test_every_spelling_is_one_question(options):
     assert shown.tolist() == pytest.approx(noise.set_index("region").n_std_error.reindex(shown.index).tolist())
 
 
+@pytest.mark.one_in(2)
 def test_columns_have_the_names_that_they_have_without_the_table(options):
     asked = "COUNT(*), AVG(age), 2 * COUNT(*), SUM(age) AS ages"
     with opened(dpn.Session(dpn.Budget(10.0), ledger=":memory:"), **options) as session:
@@ -106,6 +108,7 @@ def test_columns_have_the_names_that_they_have_without_the_table(options):
     assert [*plain.columns, "max_population"] == list(beside.columns)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("statement", MEASURED)
 def test_what_differs_in_a_group_is_measured(statement):
     with opened(dpn.Session(dpn.Budget(10.0), ledger=":memory:"), unit="member", max_rows=1) as session:

@@ -45,7 +45,7 @@ def opened(column, delta, rows=ROWS):
     return session
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("asked", TRUTH)
 @pytest.mark.parametrize("column", COLUMNS)
@@ -61,6 +61,7 @@ def test_bounds_are_found_where_values_are(column, asked, delta):
     assert "values are taken to be between" in found.notes[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 def test_bounds_are_bought_once(delta):
     with opened("million", delta) as session:
@@ -79,6 +80,7 @@ def test_bounds_are_bought_once(delta):
         assert 999_000 < shown.low < 1e6 < shown.high < 1_001_000
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("column", ["million", "lognormal"])
 def test_what_noise_hides_is_not_found(column, delta):
@@ -112,7 +114,7 @@ def test_what_is_cut_off_is_hardly_ever_more_than_is_said():
 NORMALS = {"half below zero": (0.0, 10.0), "some below zero": (20.0, 20.0), "few below zero": (50.0, 20.0)}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
 @pytest.mark.parametrize("column", NORMALS)
 def test_what_is_cut_off_of_columns_that_pass_zero_is_hardly_ever_more_than_is_said(column, law, monkeypatch):

@@ -30,7 +30,7 @@ def session(request):
         yield session
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("asked", ASKED)
 def test_the_card_of_a_repeat_has_the_errors_that_were_delivered(session, asked):
     frame = session.sql(asked, epsilon=0.2).run().frame

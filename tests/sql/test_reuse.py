@@ -81,7 +81,7 @@ def first(told):
     return f"SELECT {keys}, {asked} FROM visits {f'WHERE {where}' if where else ''} GROUP BY {keys}"
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(60)
 @pytest.mark.parametrize(("before", "then", "free"), PAIRS)
 def test_what_was_released_answers(exact, before, then, free):
     exact.sql(first(before), epsilon=MUCH).run()
@@ -112,7 +112,7 @@ MEANS = [
 ]
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(("before", "then", "free"), MEANS)
 def test_means_counts_and_sums_share_what_was_measured(before, then, free, delta):
@@ -268,6 +268,7 @@ def test_what_is_reused_is_kept_with_the_ledger(tmp_path):
         assert (release.paid, release.number) == (0, 1)
 
 
+@pytest.mark.slow
 def test_ten_thousand_levels_are_looked_up_in_what_was_released():
     """With missing and undeclared ones: what is picked and added up are the numbers that were shown."""
     random, rows = np.random.default_rng(0), 30_000
@@ -373,6 +374,7 @@ def test_a_group_that_may_have_stood_out_is_said_to_be_picked(noisy):
     assert anew.run().picked is None
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("then", "rows"),
     [

@@ -119,6 +119,7 @@ def test_a_unit_counts_the_less_the_more_groups_it_is_in(groups):
     assert {tuple(n) for n in found.values()} == {(math.isqrt(64**2 * 10**12 // groups) // 10**6,)}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "most"), [("groups", 2), ("rows", 7), ("l2", 1)])
 def test_a_unit_may_have_ten_thousand_rows(kind, most):
     random = np.random.default_rng(5)

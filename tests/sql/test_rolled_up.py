@@ -81,7 +81,7 @@ FOLLOWS = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     "aggregate",
     ["COUNT(*)", "AVG(age)", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SUM(age)", "VAR_POP(age)"))],
@@ -111,7 +111,7 @@ def test_coarser_and_narrower_groups_are_free_and_what_a_fresh_answer_is(follows
     )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "follows",
     [
@@ -177,6 +177,7 @@ def in_months(session, aggregate, **more):
     return measured, numbers[: sum(lengths)], lengths
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("aggregate", "rows", "more"),
     [("SUM(paid)", {"max_rows": 4}, {"contribution": "rows"}), ("AVG(age)", {}, {}), ("COUNT(*)", {}, {})],

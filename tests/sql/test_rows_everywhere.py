@@ -55,7 +55,7 @@ def rows(columns):
     return Counter(tuple(map(repr, map(plain, row))) for row in zip(*columns.values(), strict=True))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("statement", [*_statements.SOUND, *_statements.AWKWARD])
 def test_the_same_rows(statement, both):
     here, there = both

@@ -125,14 +125,14 @@ def session():
     session.close()
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_without_noise_it_is_what_a_database_says(session, exactly, statement):
     found = session.sql(statement, epsilon=20.0).run().frame
     assert counts(found) == counts(exactly(statement))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("statement", STATEMENTS[: len(ABOUT_PEOPLE)])
 def test_one_person_is_one_person_whatever_they_have_elsewhere(exactly, statement):
     """One row of a person counts, so that the noise is that of one row, and no other table's rows make it more."""
@@ -149,6 +149,7 @@ def test_one_person_is_one_person_whatever_they_have_elsewhere(exactly, statemen
         assert sum(abs(everyone.get(key, 0) - without.get(key, 0)) for key in everyone | without) <= 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("statement", "said"), list(zip(NONE_THERE, SAID_OTHERWISE, strict=True)))
 def test_a_left_join_with_none_there_is_the_same_question_as_not_exists(statement, said):
     """It is answered from the other's release."""

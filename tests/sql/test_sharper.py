@@ -116,7 +116,7 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.one_in(11)
+@pytest.mark.one_in(22)
 @DELTAS
 @ROWS
 @pytest.mark.parametrize("statement", STATEMENTS)
@@ -157,6 +157,7 @@ def test_a_sharper_repeat_pays_the_difference(delta, rows, statement, same_noise
                 assert [part.half_width for part in asked.parts] == [part.half_width for part in alone.parts]
 
 
+@pytest.mark.one_in(6)
 @DELTAS
 @ROWS
 def test_an_error_is_kept_for_the_least_price_and_then_free(delta, rows, same_noise):
@@ -179,6 +180,7 @@ def test_an_error_is_kept_for_the_least_price_and_then_free(delta, rows, same_no
         assert session.sql(statement, epsilon=0.5, contribution="rows").plan.free
 
 
+@pytest.mark.one_in(3, first=1)
 @DELTAS
 def test_intervals_of_sharper_answers_cover(delta):
     frame = pd.DataFrame(
@@ -198,6 +200,7 @@ def test_intervals_of_sharper_answers_cover(delta):
         assert away(off**2, found.frame["n_std_error"][0] ** 2) < SIGMAS
 
 
+@pytest.mark.one_in(2)
 @DELTAS
 def test_the_difference_of_a_release_and_the_sharper_one(delta, same_noise):
     """What they share of their noise is counted once: the variance of the difference is that of the variances."""
@@ -270,7 +273,7 @@ def is_layered(session):
     return any(part.layers for part in Measuring.from_json(select["measuring"]).parts)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(60)
 @pytest.mark.parametrize("number", range(len(ASKED_AGAIN)))
 @pytest.mark.parametrize(("delta", "rows", "contribution"), TABLES)
 def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise):

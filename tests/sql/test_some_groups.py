@@ -26,7 +26,7 @@ def opened(domain, unit=None):
 WHAT = ["COUNT(*)", "COUNT(cost)", "SUM(cost)", "AVG(cost)", "VAR_SAMP(cost)", "AVG(cost), SUM(cost)"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("what", WHAT)
 @pytest.mark.parametrize("domain", [{"ward": WARDS}, None], ids=["declared", "not declared"])
 def test_some_groups_are_free_where_rows_are_units(domain, what, same_noise):
@@ -56,6 +56,7 @@ def test_a_sample_of_a_units_rows_is_not_that_of_some_groups(same_noise):
 class TestRuledOut:
     """Groups of which a condition says that they have no rows."""
 
+    @pytest.mark.one_in(4)
     @pytest.mark.parametrize(
         ("condition", "left"),
         [

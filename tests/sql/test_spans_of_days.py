@@ -57,7 +57,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("key", KEYS)
 def test_groups_are_those_of_duckdb(visits, nullable, key):
     """In every spelling of GROUP BY: by its place, its name, and as it is written."""
@@ -97,7 +97,7 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_conditions_are_those_of_duckdb(visits, nullable, condition):
     rows = duckdb.from_df(inside(visits, nullable))
@@ -158,7 +158,7 @@ def dates(visits, tmp_path):
     return path
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("condition", OF_DATES)
 def test_dates_without_hours_are_decided_by_their_days(visits, dates, nullable, condition):
     """As DuckDB decides them, over the rows that are declared."""
@@ -182,6 +182,7 @@ def test_moments_are_compared_with_the_midnight_of_dates_and_lengths(visits, nul
             assert not isinstance(query.question, Question)
 
 
+@pytest.mark.one_in(2)
 def test_months_decide_what_ends_with_one_of_them(dates):
     with closing(exact_session(dpn.Budget(1e6, 1e-6), confirm="never")) as session:
         session.protect(dates, "visits", domain={"day": dpn.Dates("2013-03", "2023-11", by="month")})
@@ -199,6 +200,7 @@ def test_months_decide_what_ends_with_one_of_them(dates):
             assert query.run().frame["n"].tolist() == pytest.approx([wanted])
 
 
+@pytest.mark.one_in(2)
 def test_dates_are_free_after_their_days_and_what_was_paid_before_stays_paid(dates, tmp_path, monkeypatch):
     text = "SELECT ward, COUNT(*) AS n FROM visits WHERE day <= DATE '2019-05-17' GROUP BY ward"
     domain = {"day": dpn.Dates(FIRST, LAST), "ward": ["a", "b"]}
@@ -221,6 +223,7 @@ def test_dates_are_free_after_their_days_and_what_was_paid_before_stays_paid(dat
         assert session.ledger.spent == spent
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("budget", [dpn.Budget(8.0), dpn.Budget(8.0, 1e-6)], ids=["pure", "gaussian"])
 def test_after_the_days_everything_by_their_spans_is_free(visits, tmp_path, budget):
     """In the kernel that asked, and in one that was started anew; and what is said is what the verbs say."""

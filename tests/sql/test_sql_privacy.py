@@ -137,6 +137,7 @@ def loss_of_both(first, scales, change, less=1):
     return loss(first, change) + loss(with_scales(first, second), change)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("times", [Fraction(101, 100), 2, 30])
 @pytest.mark.parametrize(("name", "kind", "most", "accountant"), CASES)
 def test_a_release_and_the_sharper_one_together_cost_what_was_paid_for_both(name, kind, most, accountant, times):
@@ -211,6 +212,7 @@ def less(noise, scale, size):
     return draw_integers(noise, scale * Fraction(9, 10), size)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.statistical
 @pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize(
@@ -563,6 +565,7 @@ def test_bounds_are_found_in_noisy_numbers():
 NASTY = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, -7.25, 2.0, 3.3333333333, 8.0, 5.0, 4.999999999]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize(("kind", "most"), [("groups", 2), ("rows", 3)])
 def test_a_unit_that_leaves_a_table_changes_no_more_than_is_charged(accountant, kind, most):

@@ -39,7 +39,7 @@ def opened(most, noise, declared=True, session=dpn.Session):
     return made
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("asked", AGGREGATES)
@@ -55,6 +55,7 @@ def test_some_of_the_groups_are_free(asked, most, noise):
             pd.testing.assert_frame_equal(found, first.loc[found.index])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("asked", ["SUM(x)", "AVG(x)", "COUNT(DISTINCT who), SUM(x)"])
 def test_all_groups_together_are_free_where_a_unit_is_in_one(asked, monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
@@ -69,7 +70,7 @@ def test_all_groups_together_are_free_where_a_unit_is_in_one(asked, monkeypatch)
         np.testing.assert_allclose(query.run().frame.loc[0, values].to_numpy(dtype=float), exact, rtol=0.02)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("key", "free"),
     [

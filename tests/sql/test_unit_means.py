@@ -117,7 +117,7 @@ def test_by_how_much_clipping_moves_means_is_told(kind, noise):
         assert moved < chosen.moved.most + 0.01
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("rows", [1, 3, 20])
 @pytest.mark.parametrize("noise", [0.05, 1.0, 25.0])
 def test_values_on_one_side_of_the_middle_are_not_told_to_stay(rows, noise):
@@ -167,6 +167,7 @@ def test_a_step_more_or_less_where_nobody_is():
     assert choices_for_means((0,) * size, 5.0, means, 1, False, math.inf) is None
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_plain_averages_are_better_than_the_rows_that_were_best(same_noise):
     """In sessions: people with very different numbers of rows, nothing said about how many there may be."""

@@ -244,6 +244,7 @@ def test_what_was_found_is_kept_and_read_again():
         assert str(CountedRows.from_json(rows.to_json())) == str(rows)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("most", [130, MANY, None])
 def test_counts_err_less_than_with_all_rows(frame, most, same_noise):
     """People have up to 126 rows, and most a few."""

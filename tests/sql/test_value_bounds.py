@@ -96,6 +96,7 @@ def test_elsewhere_they_are_to_be_found(expression):
     assert bounds(expression) is None
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("expression", FOLLOW)
 def test_every_row_lies_between_them(expression):
     random = np.random.default_rng(7)

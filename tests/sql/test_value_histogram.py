@@ -43,6 +43,7 @@ def error(asked_for, bounds, noise):
     return math.hypot((kept - TAILS).mean(), noise * (high - low) / 2 / TAILS.size)
 
 
+@pytest.mark.slow
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["average", "sum"])
 def test_they_are_near_the_best_in_hindsight_for_any_noise(kind):
@@ -63,6 +64,7 @@ def test_they_are_near_the_best_in_hindsight_for_any_noise(kind):
     assert before < TAILS.max() / 20
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("budget", [{}, {"delta": 0.0}], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("asked_for", ["AVG", "SUM"])
 def test_they_suit_the_noise_of_a_statement_whatever_found_them(asked_for, budget):

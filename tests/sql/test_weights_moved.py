@@ -86,6 +86,7 @@ def error(rows, means, most, noise):
     return math.sqrt(min(moved**2 + chance + (noise * most / kept) ** 2, 1.0))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("close", [1.0, 0.2], ids=["bounds as far as values", "bounds five times as far"])
 def test_means_err_about_as_little_as_they_would_in_hindsight(close):
     """Six kinds of tables, of three sizes, with noise of three sizes, and the part of the price that finding takes.
@@ -174,6 +175,7 @@ def average(session, epsilon, column="LEAST(GREATEST(soon, 0), 1)"):
     return session.sql(f"SELECT AVG({column}) AS x FROM visits", epsilon=epsilon)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("declared", [{}, {"max_rows": 100}], ids=["nobody said", "declared"])
 def test_people_with_many_rows_weigh_what_they_do(visits, declared):
     """The mean is .28, and .13 where five rows of each count: the error was ten times what the card said."""

@@ -65,7 +65,7 @@ ALWAYS_KNOWN = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("condition", ALWAYS_KNOWN)
 def test_what_is_always_true_or_false_has_no_third_group(trial, condition, monkeypatch):
     """Nor noise about it."""

@@ -353,6 +353,7 @@ def test_few_starts_to_the_end_are_as_good_as_all_of_them(workload):
     assert best.loss <= min(every) * 1.002  # 0.1% of the error
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("workload", [Prefix(256), WidthRange(256, 32)], ids=repr)
 def test_no_more_than_three_of_hdmms_descents_are_worked_through(workload):
     """Of the issue: at n = 256 no more error than one published descent, in at most three times the time of it.

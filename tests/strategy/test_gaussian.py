@@ -35,6 +35,7 @@ TABLE_5 = [
 SLOW = [(AllRange, 4096, 17.46), (Prefix, 4096, 14.32), (width_32, 4096, 10.11)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("workload", "n", "published"), TABLE_5 + [pytest.param(*row, marks=pytest.mark.slow) for row in SLOW]
 )

@@ -68,7 +68,7 @@ def by_definition(strategy):
     return norm * ((w @ np.linalg.pinv(a)) ** 2).sum(axis=1)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("make", "w", "noise"), CASES)
 def test_none_is_worse_by_its_objective_than_what_is_best_for_the_other(make, w, noise):
     given = {} if make is opt_residual else {"noise": noise}
@@ -106,6 +106,7 @@ def p_identity_by_random_starts(w, p, starts):
     return min(found)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "w", [AllRange(6), Prefix(6), Stack(Prefix(5), 2 * Total(5)), Stack(Identity(5), 3 * Total(5))], ids=repr
 )
@@ -155,6 +156,7 @@ def shares_by_random_starts(w, starts):
     return min(found)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "w", [marginals((2, 3, 2), upto=2), marginals((2, 2, 3), 2), marginals((4, 3), upto=1)], ids=repr
 )
@@ -177,6 +179,7 @@ def test_operators_that_are_given_stay():
     assert worst.worst <= total.worst
 
 
+@pytest.mark.slow
 def test_one_product_for_parts_is_near_the_best_that_a_general_solver_finds():
     w = Stack(Kron(Prefix(4), Total(3)), 3 * Kron(Total(4), Identity(3)), Kron(Identity(4), Prefix(3)))
     queries = w.dense().astype(float)

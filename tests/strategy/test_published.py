@@ -75,6 +75,7 @@ TABLES_4_AND_5 = {
 ROWS = [(*key, *row) for key, rows in TABLES_4_AND_5.items() for row in rows]
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("noise", "name", "n", "of_identity", "of_h2", "of_hb", "svdb"), ROWS)
 def test_tables_4_and_5(noise, name, n, of_identity, of_h2, of_hb, svdb):
     w, privacy = WORKLOADS[name](n), PRIVACY[noise]

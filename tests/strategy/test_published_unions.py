@@ -79,6 +79,7 @@ TABLE_7 = {
 SVDB = {"CPS all": 7.85, "Adult 3D": 45.06, "Loans small": 34.67}
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", TABLE_6)
 def test_table_6(name):
     w = WORKLOADS[name]

@@ -45,6 +45,7 @@ def test_as_good_as_a_long_search(n):
         assert worse(found) <= 1.01**2 * worse(select_own(Prefix(n), "laplace", "full", objective))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("n", [1025, 1500, 2048])
 def test_better_than_every_tree(n):
     """Where trees were all there was: by 7% in the mean, and by 23% in the worst answer."""
@@ -72,6 +73,7 @@ def test_for_which_it_is():
     assert not is_running(Prefix(300), "gaussian")
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("levels", "kept"), [(400, 400), (1500, 1500), (1500, 700)])
 def test_plans_measure_it(levels, kept):
     """By the verb and by `answer` alike, of all levels or of some."""

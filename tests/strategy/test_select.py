@@ -83,6 +83,7 @@ def test_coefficients_that_are_not_integers_are_never_measured():
     assert itself(0.5 * Prefix(8)).operator == Prefix(8)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_union_over_one_attribute_gets_a_common_strategy(noise):
     n = 64
@@ -122,6 +123,7 @@ def test_parts_over_different_attributes():
     assert identity(w).operator == Identity(12)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     "w",

@@ -160,7 +160,7 @@ TOTAL, WORST = 1.0005, 1.005
 FEW_CELLS, OF_FEW = 64, 1.00006  # of so few cells, the total is at most what rounding to integers costs above any
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("seed", range(112))
 def test_no_strategy_is_better(seed):
     never_worse(generated(seed, 20)[1])
@@ -193,6 +193,7 @@ def random_ranges(n, m, seed):
     return Predicates([[_run(rng, n)] for _ in range(m)], n)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("noise", "gain"), [("laplace", 2.0), ("gaussian", 4.0)])
 def test_random_ranges_of_thousands_of_cells_in_any_order_get_the_strategy_of_runs(noise, gain):
     ranges = random_ranges(1500, 400, 0)
@@ -219,6 +220,7 @@ def test_boxes_over_several_attributes_get_the_optimum_over_all_cells():
     assert select(boxes, "gaussian").optimality < 1.0001
 
 
+@pytest.mark.slow
 def test_a_census_cut_to_a_thousand_cells_gets_the_optimum_over_all_cells():
     """SF1 by its first levels, 751 answers: the issue's own draw, which it does not name, had 9.43 and 8.34."""
     cut = _census((2, 2, 12, 21))

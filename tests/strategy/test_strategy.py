@@ -111,6 +111,7 @@ STRATEGIES = [
 ]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.statistical
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: f"{s.workload!r} {s.noise} {s.name}"[:60])
 def test_errors_of_noisy_runs_are_as_expected(strategy):

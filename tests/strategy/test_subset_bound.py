@@ -31,6 +31,7 @@ def test_marginals_reach_it():
     assert subset_bound(workload) == pytest.approx(select(workload, "gaussian").objective, rel=1e-3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("workload", "times"),
     [

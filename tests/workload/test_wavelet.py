@@ -84,6 +84,7 @@ def some_workloads(n, rng):
     return [ranges, Prefix(n), Explicit(rng.integers(1, 5, (3, n))), Permuted(ranges, rng.permutation(n)), 2 * ranges]
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("n", SIZES)
 def test_least_squares_from_weighted_trees_and_wavelets(n):
     rng = np.random.default_rng(n)

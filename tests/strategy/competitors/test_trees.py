@@ -98,6 +98,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("strategy", "noise", "name", "n", "published"), CASES)
 def test_tables_4_and_5(strategy, noise, name, n, published):
     found = STRATEGIES[strategy](WORKLOADS[name](n), noise)
