@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.sql.aggregates import lost_values
 from dpnotebook.sql.aggregates.bounds import (
     far_magnitudes,
@@ -26,7 +27,7 @@ from dpnotebook.sql.aggregates.bounds import (
     surely_between,
 )
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
-from dpnotebook.sql.aggregates.bounds_choice import Answer, reach
+from dpnotebook.sql.aggregates.bounds_choice import Answer, noise_between, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -118,12 +119,14 @@ class ValueHistogram:
             of = "sums" if function.adds else OF_RATIOS[clipped, function.squares or function.paired]
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         whole = aggregate.integer and not function.centres
-        found, cut = _bounds(self, of, whole, steps, safe=aggregate.within is not None)
+        told = self if aggregate.within is None else _inside(self, aggregate.within)
+        safe = aggregate.within is not None and not function.squares  # whose noise grows with the square of bounds
+        found, cut = _bounds(told, of, whole, steps, safe=safe, closed=told is not self)
         if aggregate.within is not None:
-            found, cut = self._inside(aggregate.within, found, cut, noise, of)
+            found, cut = told._or_declared(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
-        if found is not None and of is not None and cut.known and self.beyond:
-            cut = self._with_beyond(found, cut, squares=function.squares or function.paired)
+        if found is not None and of is not None and cut.known and told.beyond:
+            cut = told._with_beyond(found, cut, squares=function.squares or function.paired)
         return (self._centred(found, squares=function.squares or function.paired) if centred and found else found), cut
 
     def sides(self, aggregate: Aggregate, noise: float) -> list[Side]:
@@ -221,7 +224,7 @@ class ValueHistogram:
             return bounds
         return with_squares(bounds, *told) if squares else with_centre(bounds, *told[:2])
 
-    def _inside(
+    def _or_declared(
         self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
     ) -> tuple[Bounds, Taken]:
         """Return the part of bounds that is declared of a column, or all that is, where that is hardly worse.
@@ -239,10 +242,19 @@ class ValueHistogram:
         if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
             narrow = (high - low) * CLOSER <= within[1] - within[0]
             return ((low, high), cut) if narrow else (within, NOTHING._replace(spread=cut.spread))
-        units = max(sum(self.counts) / self.parts, 1.0)
-        inside, whole = (noise / units * float(reach(float(a), float(b), of)) for a, b in ((low, high), within))
+        inside, whole = (noise / self.units * self._noise(ends, of) for ends in ((low, high), within))
         better = math.hypot(inside, cut.most / REACH if cut.known else 0.0) * CLOSER <= whole
         return ((low, high), cut) if better else (within, NOTHING._replace(spread=cut.spread))
+
+    def _noise(self, bounds: Bounds, of: Answer) -> float:
+        """Return the noise of an answer between bounds, as `noise_between` has it, by where values are found."""
+        low, high = (np.array([float(end)]) for end in bounds)
+        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
+        if told is None:
+            return float(reach(low, high, of)[0])
+        law: Noise = "laplace" if self.tail_ratio > 1.0 else "gaussian"
+        return float(noise_between(low, high, told[0], told[1] ** 2, of, law)[0])
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -265,6 +277,22 @@ class ValueHistogram:
 
 
 @lru_cache(maxsize=64)
+def _inside(told: ValueHistogram, within: Bounds) -> ValueHistogram:
+    """Return the part of a histogram that lies in declared bounds: values beyond them count as the nearest end.
+
+    No tail reaches farther then, and what bounds may take is far less than a law says that knows no end.
+    """
+    low, high = map(float, within)
+    edges = np.array(told.edges).clip(low, high)
+    kept = np.flatnonzero(np.diff(edges) > 0.0)
+    if not kept.size:
+        return told
+    places = tuple(map(float, edges[kept[0] : kept[-1] + 2]))
+    beyond = tuple(one for one in told.beyond if low <= one[0] <= high)
+    return replace(told, edges=places, counts=told.counts[kept[0] : kept[-1] + 1], beyond=beyond)
+
+
+@lru_cache(maxsize=64)
 def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     """Return `ValueHistogram.anew` for noise that is doubled so many times."""
     counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
@@ -277,7 +305,7 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
 
 @lru_cache(maxsize=256)
 def _bounds(
-    told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool
+    told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool, closed: bool
 ) -> tuple[Bounds | None, Taken]:
     """Return `ValueHistogram.bounds` for an amount of noise, in steps of its logarithm."""
     if told.between is None:
@@ -288,7 +316,9 @@ def _bounds(
         span = span if span is None or told.sure is None else _hull(span, told.sure)
         found = None if span is None else (span, Taken())
     else:
-        found = trimmed(counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure, safe)
+        found = trimmed(
+            counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure, safe, closed
+        )
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":
         low, high = min(low, Fraction(0)), max(high, Fraction(0))

@@ -61,6 +61,7 @@ def lost_between(
     *,
     squares: bool,
     heavy: bool = False,
+    closed: bool = False,
 ) -> Lost:
     """Return what keeping values between bounds takes from their mean or their variance.
 
@@ -76,6 +77,8 @@ def lost_between(
         Whether it is a variance.
     heavy
         Whether it is a sum, of which more seldom far values are the most; as for `possible_losses`.
+    closed
+        Whether nothing lies beyond the edges, as where they are declared.
     """
     inside = slice(*found)
     most_of_ways = 1.0 - (RARELY if heavy else SELDOM)
@@ -87,7 +90,7 @@ def lost_between(
     sides = []  # above and below
     for end, turn in ((high, 1), (low, -1)):
         told = (turn * edges)[::turn]
-        told = _farther(told, found[0] if turn > 0 else noisy.size - found[1]) if heavy else told
+        told = _farther(told, found[0] if turn > 0 else noisy.size - found[1]) if heavy and not closed else told
         places = turn * _places(told)
         outside = np.maximum(turn * (places - end), 0.0)
         respects = [outside**2, outside]

@@ -133,6 +133,7 @@ def trimmed(
     tail_ratio: float = 1.0,
     sure: Bounds | None = None,
     safe: bool = False,
+    closed: bool = False,
 ) -> tuple[Bounds, Taken] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
@@ -154,6 +155,8 @@ def trimmed(
         What the bounds hold at least; None where these counts alone tell.
     safe
         Whether what they may take, in place of what is expected, is to be little beside the noise.
+    closed
+        Whether nothing lies beyond the edges, as where they are declared.
 
     Returns
     -------
@@ -192,7 +195,7 @@ def trimmed(
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
         low, high = least_off(error, *ways, ends, lows, highs, mean, squares)
-    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums")
+    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", closed=closed)
     places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left
