@@ -58,3 +58,16 @@ def test_variances_and_their_roots_are_one_question(session):
     assert (rows["VAR_SAMP"]["v"] >= first["v"]).all()
     assert np.allclose(rows["VAR_SAMP"]["v"], first["v"], rtol=0.01)
     assert not session.sql("SELECT sex, STDDEV(age + 1) AS v FROM visits GROUP BY sex", epsilon=0.2).plan.free
+
+
+def test_both_are_measured_once_with_the_whole_price(session):
+    """A statement with both paid for each with half; a root of a variance had no interval where noise is large."""
+    both = session.sql("SELECT VAR_POP(age) AS v, STDDEV_POP(age) AS sd FROM visits", epsilon=0.2).run()
+    frame = both.frame
+    assert np.allclose(frame["v"], frame["sd"] ** 2)
+    assert 0.7 * frame["sd_lower"][0] ** 2 < frame["v_lower"][0] < frame["v"][0] < frame["v_upper"][0]
+    for asked in ("STDDEV_POP(age)", "SQRT(VAR_POP(age))", "100 * STDDEV_POP(age)"):
+        query = session.sql(f"SELECT {asked} AS sd FROM visits", epsilon=0.2)
+        assert query.plan.free, asked
+    root = session.sql("SELECT sex, SQRT(VAR_POP(age)) AS sd FROM visits GROUP BY sex", epsilon=0.001).run().frame
+    assert np.isfinite(root[["sd", "sd_lower", "sd_upper"]].to_numpy()).all()

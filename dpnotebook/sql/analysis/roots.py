@@ -32,13 +32,15 @@ def as_deviations(select: exp.Select) -> None:
         return
     for node in list(_roots(select)):
         if (call := _plain(node.this, VARIANCE.kind)) is not None:
-            node.replace(_deviation(call, node.this.unnest()))
+            words = f"SQRT({call.words})" if call.words else ""
+            node.replace(_deviation(call, words, node.this.unnest()))
     deviations = [call for node in calls_of(select) if (call := _plain(node, DEVIATION.kind)) is not None]
     for item in select.expressions:
         call = _plain(item.this, VARIANCE.kind) if isinstance(item, exp.Alias) else None
-        if call is not None and any(_alike(call, one) for one in deviations):
-            square = exp.Pow(this=_deviation(call, item.this.unnest()), expression=exp.Literal.number(2))
-            item.set("this", square)
+        words = next((one.words for one in deviations if call is not None and _alike(call, one)), None)
+        if call is not None and words is not None:
+            root = _deviation(call, words, item.this.unnest())
+            item.set("this", exp.Pow(this=root, expression=exp.Literal.number(2)))
 
 
 def _roots(select: exp.Select) -> Iterator[exp.Sqrt]:
@@ -60,10 +62,11 @@ def _alike(call: Call, other: Call) -> bool:
     return call.argument == other.argument and call.population == other.population
 
 
-def _deviation(call: Call, variance: exp.Expr) -> exp.Expr:
+def _deviation(call: Call, words: str, variance: exp.Expr) -> exp.Expr:
     """Return the root of a variance, which is read from where that stands."""
     assert call.argument is not None
     made = DEVIATION.node(replace(call, kind=DEVIATION.kind), call.argument.copy())
-    root = replace(call, kind=DEVIATION.kind, words=f"SQRT({call.words})" if call.words else "")
-    made.meta.update(call=root, start=variance.meta["start"], end=variance.meta["end"])
+    made.meta.update(
+        call=replace(call, kind=DEVIATION.kind, words=words), start=variance.meta["start"], end=variance.meta["end"]
+    )
     return made
