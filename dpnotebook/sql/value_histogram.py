@@ -64,7 +64,7 @@ NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all
 NORMS_ALONE = tuple(
     2.0**k for k in range(10)
 )  # to which vectors of one value are clipped, where it is told what that does
-CLOSER = 2  # times less an answer must err, with what bounds take from it, than with those that are declared
+CLOSER = 1.5  # times as long an interval must be with declared bounds as with found ones and what these take
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 SIDES = (-6, -4, -2, 0, 2, 4)  # powers of two times the noise, for which bounds are tried of each column of a pair
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
@@ -243,7 +243,8 @@ class ValueHistogram:
             narrow = (high - low) * CLOSER <= within[1] - within[0]
             return ((low, high), cut) if narrow else (within, NOTHING._replace(spread=cut.spread))
         inside, whole = (noise / self.units * self._noise(ends, of) for ends in ((low, high), within))
-        better = math.hypot(inside, cut.most / REACH if cut.known else 0.0) * CLOSER <= whole
+        lengths = 2 * REACH * inside + (cut.most if cut.known else 0.0), 2 * REACH * whole  # of intervals
+        better = lengths[0] * CLOSER <= lengths[1]
         return ((low, high), cut) if better else (within, NOTHING._replace(spread=cut.spread))
 
     def _noise(self, bounds: Bounds, of: Answer) -> float:
