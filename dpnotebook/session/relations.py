@@ -45,6 +45,7 @@ class Relations:
         self.workspace = Workspace()
         self._known: dict[str, Relation] = {}
         self._later: list[ProtectedTable] = []  # described when a statement asks
+        self._zones: dict[str, dict[str, str]] = {}
         self.protected: dict[str, ProtectedTable] = {}
         self._public: dict[str, tuple[Source, str | None]] = {}
         self._few_rows: dict[str, tuple[Source, PublicRows]] = {}
@@ -72,6 +73,7 @@ class Relations:
         self.workspace.add(table.name, protected.whole, table.unit, private=True, later=later)
         self._public.pop(table.name, None)
         self.protected[table.name] = protected
+        self._zones[table.name] = dict(protected.whole.clocks)  # what is planned later does not look at the rows
         self._later = [one for one in self._later if one.table.name != table.name]
         if later and table.name not in self._known:
             self._later.append(protected)
@@ -100,7 +102,7 @@ class Relations:
             population=table.population,
             rounded=self.workspace.rounded(table.name),
             dates=self.workspace.dates(table.name),
-            clocks=self._clocks(table.name, protected.whole, table.domain),
+            clocks=self._clocks(table.name, self._zones[table.name], table.domain),
         )
 
     def register(self, name: str, source: Source) -> None:
@@ -127,11 +129,11 @@ class Relations:
             private=False,
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
-            clocks=self._clocks(name, source),
+            clocks=self._clocks(name, source.clocks),
             **self._told(name, source),
         )
 
-    def _clocks(self, name: str, source: Source, domain: Domain | None = None) -> dict[str, str]:
+    def _clocks(self, name: str, zones: Mapping[str, str], domain: Domain | None = None) -> dict[str, str]:
         """Return the time zones by whose clocks columns of a table are told: as declared, or as their types say.
 
         Raises
@@ -139,7 +141,7 @@ class Relations:
         DomainError
             If the database of the table does not know one of them.
         """
-        found, kinds = dict(source.clocks), self.workspace.kinds(name)
+        found, kinds = dict(zones), self.workspace.kinds(name)
         for column, attribute in (domain or {}).items():
             if isinstance(attribute, Dates | Times) and attribute.timezone is not None:
                 found[column] = attribute.timezone

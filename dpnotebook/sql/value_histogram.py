@@ -65,6 +65,7 @@ NORMS_ALONE = tuple(
     2.0**k for k in range(10)
 )  # to which vectors of one value are clipped, where it is told what that does
 CLOSER = 1.5  # times as long an interval must be with declared bounds as with found ones and what these take
+FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 SIDES = (-6, -4, -2, 0, 2, 4)  # powers of two times the noise, for which bounds are tried of each column of a pair
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
@@ -286,11 +287,12 @@ def _inside(told: ValueHistogram, within: Bounds) -> ValueHistogram:
     low, high = map(float, within)
     edges = np.array(told.edges).clip(low, high)
     kept = np.flatnonzero(np.diff(edges) > 0.0)
-    if not kept.size:
-        return told
+    if kept.size < FEW_BINS:
+        return replace(told, between=None)
     places = tuple(map(float, edges[kept[0] : kept[-1] + 2]))
     beyond = tuple(one for one in told.beyond if low <= one[0] <= high)
-    return replace(told, edges=places, counts=told.counts[kept[0] : kept[-1] + 1], beyond=beyond)
+    sure = told.sure and (min(max(told.sure[0], within[0]), within[1]), max(min(told.sure[1], within[1]), within[0]))
+    return replace(told, edges=places, counts=told.counts[kept[0] : kept[-1] + 1], sure=sure, beyond=beyond)
 
 
 @lru_cache(maxsize=64)

@@ -517,7 +517,7 @@ def test_the_hidden_count_takes_little_where_vectors_are_clipped():
 
 
 def test_what_cannot_be_measured_is_refused():
-    with pytest.raises(SQLError, match="variances, and QUANTILES is none"):
+    with pytest.raises(SQLError, match="variances and correlations, and QUANTILES is none"):
         plan(select(aggregate("quantiles", 0, 1, fractions=(0.5,)), kind="l2"), GAUSSIAN)
     with pytest.raises(SQLError, match="Gaussian noise"):
         plan(select(aggregate("sum", 0, 1), kind="l2"), LAPLACE)

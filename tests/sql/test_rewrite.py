@@ -394,7 +394,7 @@ def test_what_a_unit_adds_is_worked_out_once(kind, most):
 
 def test_components_without_a_meaning_are_refused():
     run = connect({"u": ["a"], "k0": ["g"], "x0": [1.0]})
-    for kind, wrong in (("rows", "average"), ("l2", "average"), ("l2", "bins"), ("l2", "product")):
+    for kind, wrong in (("rows", "average"), ("l2", "average"), ("l2", "bins")):
         with pytest.raises(ValueError):
             totals(select(kind=kind), [component(wrong, 0, 1, 1, 5, edges=(0.0, 1.0))], run, SECRET)
     with pytest.raises(ValueError):

@@ -1,7 +1,7 @@
-"""Variances and their roots, as the one measurement that they are: SQRT(VAR_POP(x)) is STDDEV_POP(x).
+"""Roots of variances, as the standard deviations that they are: SQRT(VAR_POP(x)) is STDDEV_POP(x).
 
 A standard deviation has an interval that follows from that of the variance; a root of an answer has one only where no
-noise makes the answer negative. A statement that shows both would measure each with half of what it may cost.
+noise makes the answer negative.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpnotebook.sql.aggregates.catalogue import DEVIATION, VARIANCE
-from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
 
 
 def as_deviations(select: exp.Select) -> None:
-    """Write roots of variances as deviations, and variances that are shown beside their deviation as its square.
+    """Write roots of variances as deviations.
 
-    Left as they are: those of private functions, of selects with a private clause, and variances without an alias,
-    which would lose their names.
+    Left as they are: those of private functions, and of selects with a private clause.
 
     Parameters
     ----------
@@ -34,13 +32,6 @@ def as_deviations(select: exp.Select) -> None:
         if (call := _plain(node.this, VARIANCE.kind)) is not None:
             words = f"SQRT({call.words})" if call.words else ""
             node.replace(_deviation(call, words, node.this.unnest()))
-    deviations = [call for node in calls_of(select) if (call := _plain(node, DEVIATION.kind)) is not None]
-    for item in select.expressions:
-        call = _plain(item.this, VARIANCE.kind) if isinstance(item, exp.Alias) else None
-        words = next((one.words for one in deviations if call is not None and _alike(call, one)), None)
-        if call is not None and words is not None:
-            root = _deviation(call, words, item.this.unnest())
-            item.set("this", exp.Pow(this=root, expression=exp.Literal.number(2)))
 
 
 def _roots(select: exp.Select) -> Iterator[exp.Sqrt]:
@@ -56,10 +47,6 @@ def _plain(node: exp.Expr, kind: str) -> Call | None:
     if call is None or call.kind != kind or call.private or call.bounds is not None or call.epsilon is not None:
         return None
     return call
-
-
-def _alike(call: Call, other: Call) -> bool:
-    return call.argument == other.argument and call.population == other.population
 
 
 def _deviation(call: Call, words: str, variance: exp.Expr) -> exp.Expr:
