@@ -397,3 +397,26 @@ def test_nothing_is_taken_from_beyond_what_is_declared():
     assert 0.0 < ended.about <= ended.most < apart.most
     share = counts[6:].clip(0.0).sum() + 4 * 8.0 * (counts.size - 6)
     assert ended.most < share * (edges[-1] - 1_000.0) / counts[:6].sum()
+
+
+@pytest.mark.one_in(2)
+@BUDGETS
+@pytest.mark.parametrize("declared", [(3, 4), (0, 1), (-1_000, 0)])
+def test_values_far_from_all_that_is_declared_fail_nothing(declared, budget):
+    """So few bins lie between such bounds that a histogram told nothing, and the answer failed after its charge."""
+    random = np.random.default_rng(6)
+    frame = pd.DataFrame({"x": random.pareto(1, 3_000) * 1_000, "y": random.normal(size=3_000)})
+    low, high = declared
+    with closing(dpn.Session(budget, ":memory:", confirm="never")) as session:
+        session.protect(
+            frame, "rows", domain={"x": dpn.Bins(low, high, width=(high - low) / 10), "y": dpn.Range(-5, 5)}
+        )
+        for asked, least, most in (
+            ("AVG(x)", low, high),
+            ("VAR_POP(x)", 0, (high - low) ** 2 / 4),
+            ("STDDEV_POP(x)", 0, (high - low) / 2),
+            ("CORR(x, y)", -1, 1),
+        ):
+            statement = f"SELECT {asked} AS v FROM rows WHERE x + 0 >= 0 AND y + 0 < 9"
+            answer = session.sql(statement, epsilon=0.5).run().frame["v"][0]
+            assert np.isnan(answer) or least <= answer <= most
