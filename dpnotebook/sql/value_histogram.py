@@ -64,7 +64,7 @@ NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all
 NORMS_ALONE = tuple(
     2.0**k for k in range(10)
 )  # to which vectors of one value are clipped, where it is told what that does
-CLOSER = 1.5  # times as long an interval must be with declared bounds as with found ones and what these take
+NARROWER = 2  # times as narrow found bounds must be as declared ones, where noise hardly depends on them
 FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 SIDES = (-6, -4, -2, 0, 2, 4)  # powers of two times the noise, for which bounds are tried of each column of a pair
@@ -228,9 +228,9 @@ class ValueHistogram:
     def _or_declared(
         self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
     ) -> tuple[Bounds, Taken]:
-        """Return the part of bounds that is declared of a column, or all that is, where that is hardly worse.
+        """Return the part of bounds that is declared of a column, or all that is, where intervals are shorter so.
 
-        What is declared holds all values: it takes nothing from an answer, and intervals are right by themselves.
+        What is declared holds all values: it takes nothing from an answer, and intervals are those of noise alone.
         Quantiles, which are `of` no sums, are read off bins between bounds: what reaches as far as values may is finer.
         """
         if found is not None and of is not None and not cut.known:  # noise hides the tails: as far as is looked at
@@ -241,12 +241,11 @@ class ValueHistogram:
         if of is None:
             return (low, high), cut
         if of in ("vectors", "square vectors"):  # whose noise hardly depends on them
-            narrow = (high - low) * CLOSER <= within[1] - within[0]
+            narrow = (high - low) * NARROWER <= within[1] - within[0]
             return ((low, high), cut) if narrow else (within, NOTHING._replace(spread=cut.spread))
         inside, whole = (noise / self.units * self._noise(ends, of) for ends in ((low, high), within))
-        lengths = 2 * REACH * inside + (cut.most if cut.known else 0.0), 2 * REACH * whole  # of intervals
-        better = lengths[0] * CLOSER <= lengths[1]
-        return ((low, high), cut) if better else (within, NOTHING._replace(spread=cut.spread))
+        shorter = 2 * REACH * inside + (cut.most if cut.known else 0.0) <= 2 * REACH * whole  # an interval
+        return ((low, high), cut) if shorter else (within, NOTHING._replace(spread=cut.spread))
 
     def _noise(self, bounds: Bounds, of: Answer) -> float:
         """Return the noise of an answer between bounds, as `noise_between` has it, by where values are found."""
