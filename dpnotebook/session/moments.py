@@ -184,7 +184,7 @@ class StatementVerbs:
         --------
         >>> from dpnotebook.testing import example_session
         >>> patients = example_session().table("patients")
-        >>> round(patients.corr("age", "income", epsilon=0.5).run().value, 3)
+        >>> round(patients.corr("age", "income", epsilon=0.5).run().value, 2)
         1.0
         """
         columns = (column, other)
