@@ -46,7 +46,7 @@ PAIRS = [
     ("town: COUNT(*)", "SELECT COUNT(*) FROM visits WHERE town > 'A'", False),  # texts are sorted in many ways
     ("town: COUNT(cost)", "SELECT town, COUNT(*) FROM visits GROUP BY town", False),
     ("town: AVG(cost)", "SELECT town, SUM(cost) FROM visits GROUP BY town", False),
-    ("town: VAR_POP(cost)", "SELECT town, VAR_SAMP(cost) FROM visits GROUP BY town", False),
+    ("town: VAR_POP(cost)", "SELECT town, VAR_SAMP(cost) FROM visits GROUP BY town", True),
     ("town, floor: COUNT(*)", "SELECT town, COUNT(*) FROM visits WHERE floor = -1 GROUP BY town", True),
     ("town, floor: COUNT(*)", "SELECT town, COUNT(*) FROM visits WHERE floor > -2 GROUP BY town", False),
     ("town, floor: COUNT(*)", "SELECT floor, town, COUNT(*) FROM visits WHERE floor > -2 GROUP BY 1, 2", True),
