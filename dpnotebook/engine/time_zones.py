@@ -41,8 +41,8 @@ def clocks_of(data: Any, names: Iterable[str]) -> dict[str, str]:
     names
         Of the columns.
     """
-    found = {name: zone for name in names if (zone := _zone_of(data, name)) not in (None, *UTC)}
-    return {name: zone for name, zone in found.items() if zone is not None and _is_known(zone)}
+    found = ((name, _zone_of(data, name)) for name in names)
+    return {name: zone for name, zone in found if zone is not None and zone not in UTC and _is_known(zone)}
 
 
 def _is_known(zone: str) -> bool:

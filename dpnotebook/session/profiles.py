@@ -51,16 +51,25 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
             found.append(dict(zip(COLUMNS, (*known, *counted.described, math.nan, math.nan), strict=True)))
         for i, norms in _measured(select, told.get("profile", {})).items():
             units, half, most = norms.described
-            aggregate, values = select.aggregates[i], norms.values or (math.nan, math.nan)
+            aggregate = select.aggregates[i]
             said = (number, table, plan["words"], aggregate.words or aggregate.name, norms.groups, units)
-            columns = [values[:2]] if len(values) < 10 else [values[:2], values[5:7]]  # of pairs, both
-            for low, high in columns:
-                found.append(dict(zip(COLUMNS, (*said, half, most, float(low), float(high)), strict=True)))
+            for low, high in _between(norms):
+                found.append(dict(zip(COLUMNS, (*said, half, most, low, high), strict=True)))
         for i, low, high in ranges_told(select, told.get("profile", {})):
             of = select.aggregates[i].words or select.aggregates[i].name
             hidden = (math.nan,) * 4  # nothing is said of units, each row counts by itself
             found.append(dict(zip(COLUMNS, (number, table, plan["words"], of, *hidden, low, high), strict=True)))
     return found
+
+
+def _between(norms: Norms) -> list[tuple[float, float]]:
+    """Return between which values the rows lie whose vectors have these norms; of pairs of columns, of both."""
+    from dpnotebook.sql.aggregates.centring import each_of, is_centred_pair
+
+    if norms.values is None:
+        return [(math.nan, math.nan)]
+    columns = each_of(norms.values) if is_centred_pair(norms.values) else (norms.values,)
+    return [(float(low), float(high)) for low, high, *_ in columns]
 
 
 def _measured(select: PrivateSelect, told: dict[str, Any]) -> dict[int, Norms]:

@@ -288,6 +288,7 @@ class Relations:
         self.workspace.close()
         self._known.clear()
         self._later.clear()
+        self._zones.clear()
         self.protected.clear()
         self._public.clear()
 

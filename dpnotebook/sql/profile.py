@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
@@ -416,8 +417,10 @@ class KnownPairs:
         told = next(one for one in self.columns if one is not None)
         noise = _noise_of_values(select, index, cost_of(select, costs, index), accountant, told.among(select))
         histograms = [None if one is None else one.histogram for one in self.columns]
-        of_pair = _of_clipped_pair if select.clips(index) else _of_pair
-        bounds, cut = of_pair(select, index, histograms, noise, accountant)
+        if select.clips(index):
+            bounds, cut = _of_clipped_pair(select.aggregates[index], histograms, noise)
+        else:
+            bounds, cut = _of_pair(select.aggregates[index], histograms, noise, accountant.law)
         if bounds is not None:
             return bounds, cut
         both = zip(self.columns, select.aggregates[index].operands, strict=True)
@@ -425,24 +428,19 @@ class KnownPairs:
 
 
 def _of_pair(
-    select: PrivateSelect,
-    index: int,
-    columns: Sequence[ValueHistogram | None],
-    noise: float,
-    accountant: Accountant,
+    aggregate: Aggregate, columns: Sequence[ValueHistogram | None], noise: float, law: Law
 ) -> tuple[Bounds | None, Taken]:
     """Return the bounds of both columns of pairs, and what they take; None where noise hides where values are.
 
     Parameters
     ----------
-    select, index, accountant
-        The private aggregation, the aggregate, and the law of the noise.
+    aggregate, law
+        What is asked of the pairs, and the law of the noise.
     columns
         Where values are; None of a column of which bounds are written, or nothing is kept.
     noise
         As for `ValueHistogram.bounds`.
     """
-    aggregate = select.aggregates[index]
     squares, units, sides = function_of(aggregate.kind).squares, 1.0, []
     for operand, histogram in zip(aggregate.operands, columns, strict=True):
         if operand.bounds is not None:
@@ -454,19 +452,15 @@ def _of_pair(
             sides.append(histogram.sides(operand, noise))
     if not all(sides):
         return None, NOT_KNOWN
-    first, other = best_sides(sides[0], sides[1], noise / units, accountant.law, squares=squares)
+    first, other = best_sides(sides[0], sides[1], noise / units, law, squares=squares)
     return (*first.bounds, *other.bounds), taken_by(first, other, squares=squares)
 
 
 def _of_clipped_pair(
-    select: PrivateSelect,
-    index: int,
-    columns: Sequence[ValueHistogram | None],
-    noise: float,
-    accountant: Accountant,
+    aggregate: Aggregate, columns: Sequence[ValueHistogram | None], noise: float
 ) -> tuple[Bounds | None, Taken]:
     """Return what vectors of pairs are centred by, and what bounds of values take; arguments as for `_of_pair`."""
-    aggregate, found = select.aggregates[index], []
+    found = []
     for operand, histogram in zip(aggregate.operands, columns, strict=True):
         if operand.values is not None:
             found.append((operand.values, Side(operand.values)))
@@ -996,7 +990,7 @@ def measured_profile(
                     alone = histogram.moved_alone(bounds, squares=function.squares)
         if function.paired:
             both = [None if each is None else each[0] for each in columns_found]
-            values[i], cut = _of_clipped_pair(select, i, both, noise, accountant)
+            values[i], cut = _of_clipped_pair(select.aggregates[i], both, noise)
         found[i] = replace(found[i], values=values[i], cut=cut, alone=alone)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     read = select.vectors or select
@@ -1059,7 +1053,7 @@ def measured_ranges(
         noise = _noise_of_values(select, i, cost_of(select, shares, i), accountant, groups)
         if function_of(select.aggregates[i].kind).paired:
             histograms = [None if of is None else searched[of] for _, of in columns]
-            bounds, cut = _of_pair(select, i, histograms, noise, accountant)
+            bounds, cut = _of_pair(select.aggregates[i], histograms, noise, accountant.law)
             found[i] = Clip(bounds, cut=cut)
         for operand, of in columns:
             if of is not None:

@@ -115,9 +115,10 @@ class ValueHistogram:
             then.
         """
         function = function_of(aggregate.kind)
+        squares = function.squares or function.paired
         of: Answer | None = None
         if function.centres or function.adds or function.paired:
-            of = "sums" if function.adds else OF_RATIOS[clipped, function.squares or function.paired]
+            of = "sums" if function.adds else OF_RATIOS[clipped, squares]
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         whole = aggregate.integer and not function.centres
         told = self if aggregate.within is None else _inside(self, aggregate.within)
@@ -127,8 +128,8 @@ class ValueHistogram:
             found, cut = told._or_declared(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
         if found is not None and of is not None and cut.known and told.beyond:
-            cut = told._with_beyond(found, cut, squares=function.squares or function.paired)
-        return (self._centred(found, squares=function.squares or function.paired) if centred and found else found), cut
+            cut = told._with_beyond(found, cut, squares=squares)
+        return (self._centred(found, squares=squares) if centred and found else found), cut
 
     def sides(self, aggregate: Aggregate, noise: float) -> list[Side]:
         """Return bounds to choose from for a column of pairs: each suits a variance for some amount of noise.
@@ -192,7 +193,6 @@ class ValueHistogram:
 
     def _with_beyond(self, bounds: Bounds, cut: Taken, *, squares: bool) -> Taken:
         """Return what bounds take from an answer, with what they take from units that are far from all others."""
-        total = max(sum(self.counts) / self.parts, 1.0)
         told = [(place, units) for place, units in self.beyond if not bounds[0] <= place <= bounds[1]]
         places, units = np.array(told).reshape(-1, 2).T
         edges = np.clip(places, self.edges[0], self.edges[-1])
@@ -201,11 +201,11 @@ class ValueHistogram:
             farther = np.maximum((places - middle) ** 2 - (edges - middle) ** 2, 0.0)
         else:
             farther = np.abs(places - edges)
-        about = float(farther @ units) / total
-        most = float(farther @ (units + ALLOWED * self.scale)) / total
+        about = float(farther @ units) / self.units
+        most = float(farther @ (units + ALLOWED * self.scale)) / self.units
         looked = max(cut.looked, float(np.abs(places).max(initial=0.0)))
         smaller = (places > edges) | squares  # a variance is too small whichever side is cut off
-        below, above = (float(farther[side] @ units[side]) / total for side in (smaller, ~smaller))
+        below, above = (float(farther[side] @ units[side]) / self.units for side in (smaller, ~smaller))
         return cut._replace(
             about=cut.about + about,
             most=cut.most + FARTHER * most,

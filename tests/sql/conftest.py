@@ -7,6 +7,7 @@ from pathlib import Path
 for _name in (
     "added_up",
     "private_selects",
+    "strange_units",
     "ownership_data",
     "random_statements",
     "joined_tables",

@@ -121,7 +121,8 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
         found = [part.hint, said]
         return f"· {'; '.join(filter(None, found))}" if any(found) else ""
     depends = f"· the least if one unit has 1 row, the most if it has {MANY_ROWS}, {MORE_ROWS}"
-    if any(one.contribution.kind == "groups" for one in getattr(plan, "measurings", ())):  # rows do not count there
+    by_rows = not any(one.contribution.kind == "groups" for one in getattr(plan, "measurings", ()))
+    if not by_rows:
         low, high = part.between
         groups = min(round(high / low), MANY_ROWS) if low else MANY_ROWS  # or all that there are
         depends = f"· the least if one unit is in 1 group, the most if it is in {groups}"
@@ -137,5 +138,5 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
             f"if one unit has {MANY_ROWS} rows (±{least} if it has 1, {MORE_ROWS}); less where values lie well inside "
             "their bounds"
         )
-    of_one = ONE_ROW if _goes_by_rows(part) and "1 row" in depends else ""
+    of_one = ONE_ROW if by_rows and _goes_by_rows(part) and (part.reach is not None or not part.may_be_less) else ""
     return "; ".join(filter(None, [depends, of_one, said]))
