@@ -37,6 +37,7 @@ FLAGS = [
     "--proxy-bypass-list=127.0.0.1",
 ]
 SIZE = 1400, 1000  # of a page, pixels
+DEAD = ("Loading widget", "Error displaying widget", "model not found")
 IN_USE = """() => { const p = window.jupyterapp.shell.currentWidget;
     return p.content.widgets.some(c => c.model.executionState === 'running')
       || !!document.querySelector('.jp-Cell.jp-mod-running')
@@ -229,3 +230,15 @@ class Notebook:
         self.command("apputils:change-theme", {"theme": f"JupyterLab {name}"})
         self.page.wait_for_function(f"document.body.dataset.jpThemeName === 'JupyterLab {name}'")
         self.page.wait_for_timeout(500)
+
+
+def alive(part: Any) -> str:
+    """Return the text of a part of a page in which no widget is dead; one that comes late is waited for."""
+
+    def text_without_dead() -> str:
+        text: str = part.inner_text()
+        return "" if any(words in text for words in DEAD) else text
+
+    found = wait_until(text_without_dead, PATIENCE)
+    assert found, part.inner_text()
+    return found

@@ -13,7 +13,6 @@ from clocks import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 CELLS = ["session.workbench()"]
-DEAD = ("Loading widget", "Error displaying widget", "model not found")
 FOCUSED = """() => { const one = document.activeElement; const said = one.labels?.[0] ?? one;
     return one.getAttribute('aria-label') ?? said.textContent.trim(); }"""
 # Counts the plans that a drag of the slider shows, and when each came after the move before it.
@@ -31,7 +30,7 @@ def used(notebook):
     return output
 
 
-def test_by_mouse_from_empty_to_a_chart_that_stays(open_notebook, reopen, saved, shot):
+def test_by_mouse_from_empty_to_a_chart_that_stays(open_notebook, reopen, saved, shot, labtest):
     notebook = open_notebook("workbench_mouse.ipynb", CELLS)
     output = used(notebook)
     output.get_by_label("Filter on").select_option("age")
@@ -76,9 +75,7 @@ def test_by_mouse_from_empty_to_a_chart_that_stays(open_notebook, reopen, saved,
     again = reopen(notebook)
     again.output(1).get_by_text("run the cell again to bring them back").wait_for()
     again.output(1).locator("img[alt*='COUNT by sex']").last.wait_for()
-    text = again.output(1).inner_text()
-    assert "release #1" in text
-    assert not any(words in text for words in DEAD), text
+    assert "release #1" in labtest.alive(again.output(1))
 
 
 def test_by_keyboard_alone_and_the_focus_stays(go_on):
@@ -209,7 +206,7 @@ def voila(tmp_path, labtest):
             server.kill()
 
 
-def test_voila_serves_it_and_asks_nobody_outside(voila, chromium, shot):
+def test_voila_serves_it_and_asks_nobody_outside(voila, chromium, labtest, shot):
     with chromium(voila) as context:
         page = context.new_page()
         page.goto(voila)
@@ -219,6 +216,6 @@ def test_voila_serves_it_and_asks_nobody_outside(voila, chromium, shot):
         page.get_by_text("COUNT by gender in workers").first.wait_for()
         page.get_by_role("button", name=re.compile("^Run: ")).first.click()
         page.locator("img[alt*='COUNT by gender']").first.wait_for()
-        assert not any(words in page.inner_text("body") for words in DEAD)
+        labtest.alive(page.locator("body"))
         shot(page.locator("body"), "voila")
         assert context.blocked == []
