@@ -259,14 +259,17 @@ class Study:
         return held, seen, together
 
     def worked_out(self, draws):
-        """Yield what is worked out: its name, what the card says, and root mean square errors of its rows."""
+        """Yield what is worked out: its name, the half-width that the card says, and those of the rows.
+
+        Half-widths, as they hold what bounds may have cut off, which draws hold too and standard errors do not.
+        """
         outer = partial(self.session._statements._outer, self.record.number)
         release = reveal_statement(self.record, self.statement, 0.95, self.session.ledger.accountant, dict, outer)
         drawn = release.samples(draws)  # about the answer without noise: as it is shown with noise
         for said in self.plan.derived():
             values = drawn[said.name].to_numpy(dtype=float).reshape(draws, -1)
-            away = values - self.truth[said.name].to_numpy(dtype=float)
-            yield said.name, said.std_error, np.sqrt(np.nanmean(away[:, ~np.isnan(values).any(axis=0)] ** 2, axis=0))
+            low, high = np.quantile(values[:, ~np.isnan(values).any(axis=0)], [0.025, 0.975], axis=0)
+            yield said.name, said.half_width, (high - low) / 2
 
     @staticmethod
     def row(exact, key):

@@ -195,8 +195,8 @@ def test_cards_say_how_wrong_what_is_worked_out_will_be(name, table):
     """Where the aggregates were released before: to 15%, and what the redraws of a card are off by themselves."""
     told = list(Study(CASES[name], table).worked_out(2_000))
     assert told
-    for _, said, errors in told:
-        assert errors.max() / (WITHIN * 1.1) < said < errors.max() * WITHIN * 1.1, told
+    for _, said, halves in told:
+        assert halves.max() / (WITHIN * 1.1) < said < halves.max() * WITHIN * 1.1, told
 
 
 @pytest.mark.one_in(5)
