@@ -181,7 +181,9 @@ def make_statement_plan(
         return _answered_plan(statement, accuracy, books, other, lambda: None)
     if accuracy.error is not None and any(known) and len(statement.selects) == 1 and not fresh:
         # What was paid for it before and does not keep it: less would not either, whatever is foretold.
-        units = max(units, *(one.units for one in books.told(statement.key, outline)), 0)
+        before = max((one.units for one in books.told(statement.key, outline)), default=0)
+        if units < before:
+            units, anew = units_for(statement, accuracy, books, groups, known, before)
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.

@@ -391,6 +391,7 @@ def units_for(
     books: StatementBooks,
     groups: SelectGroups = (),
     known: Sequence[Mapping[int, Norms]] = (),
+    lowest: int = LEAST_UNITS,
 ) -> Price:
     """Return the least price, its units rounded up to four figures, at which a statement is as accurate as asked.
 
@@ -402,6 +403,8 @@ def units_for(
         What is known of the groups of aggregates, where there is such a thing.
     known
         What is known of the norms of each private aggregation.
+    lowest
+        The least price, in units, that an error may have.
 
     Raises
     ------
@@ -437,7 +440,8 @@ def units_for(
     refused: AccuracyError | None = None
     for anew in (False, True) if _may_be_found_anew(statement, known, books) else (False,):
         try:
-            found.append(Price(least(partial(reached, anew), aim, books.accountant, from_below=grows), anew))
+            units = least(partial(reached, anew), aim, books.accountant, from_below=grows, lowest=lowest)
+            found.append(Price(units, anew))
         except AccuracyError as error:
             refused = refused or error
     if not found:
@@ -539,17 +543,18 @@ def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) 
     return tuple(units * weight // sum(weights) for weight in weights)
 
 
-def least(reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool) -> int:
+def least(
+    reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool, lowest: int = LEAST_UNITS
+) -> int:
     """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
 
     With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the
     least one that keeps the error says anything about it. From below, each next price is one that it has to pass.
     """
     power = accountant.law.power
-    low, high, units = 0, 0, accountant.total
-    lowest = LEAST_UNITS
+    low, high, units = 0, 0, max(accountant.total, lowest)
     if from_below:
-        units = lowest = _cheapest(reached, accountant.total)
+        units = lowest = max(_cheapest(reached, accountant.total), lowest)
     for tried in range(MOST_TRIES):
         error = reached(units)
         if error <= aim:
