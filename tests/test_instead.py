@@ -64,7 +64,7 @@ def test_what_is_told_runs(visits, name):
         text = said(thing, name)
         for statement in re.findall(r"session\.sql\('[^']*', epsilon=0\.1\)", text):
             if "..." not in statement:
-                assert len(eval(statement, {"session": session}).run().frame) in (1, 2), statement
+                assert len(eval(statement, {"session": session}).run().frame), statement
         for call in re.findall(r"\b(\w+\([^()]*epsilon=0\.1\))", text):
             if "..." not in call and not call.startswith("sql"):
                 assert eval(f"dp.{call}", {"dp": visits.dp}).run() is not None, call
@@ -93,6 +93,8 @@ EXPECTED = {
     "pivot_table": "crosstab('sex', 'age', epsilon=0.1)",
     "shape": "count(epsilon=0.1)",
     "avg": "mean('age', epsilon=0.1)",
+    "cut": "session.sql('SELECT FLOOR(age / 10) AS part, COUNT(*) FROM visits GROUP BY part', epsilon=0.1)",
+    "qcut": "quantile('age', [0.25, 0.5, 0.75], epsilon=0.1)",
     "fillna": "before it is protected",
     "aggregate": "agg({'age': [\"mean\"]}, epsilon=0.1)",
 }

@@ -218,7 +218,8 @@ MISTAKES = [
     ("df.dp.groupby('sex', 'insured')", "groupby() cannot be called so: too many positional arguments"),
     ("df.dp.groupby('sex', as_index=True)", "groupby() takes no as_index=True: keys are columns of an answer;"),
     ("df.dp.groupby('sex', by='sex')", "groupby() takes no by='sex': the keys are there already"),
-    ("df.dp.groupby('note')", "'note' is not declared in the domain of 'visits'; declared are"),
+    ("df.dp.groupby('note')", "session.sql(...) asks about columns that are not declared"),
+    ("df.dp.mean('age * cost', epsilon=0.1)", "session.sql('SELECT AVG(age * cost) FROM visits', epsilon=0.1)"),
     ("len(df.dp.groupby('sex'))", "len tells the exact number of rows, which is not public;"),
     ("list(df.dp.groupby('sex'))", "len tells the exact number of rows, which is not public;"),
     ("len(df.dp)", "len tells the exact number of rows, which is not public;"),
@@ -420,7 +421,7 @@ MISTAKES = [
     ),
     (
         "session.sql('SELECT MODE(sex) FROM visits', epsilon=0.1)",
-        "MODE is not supported: it would show a row; the aggregates are",
+        "MODE is not supported: it would show a value of somebody; write SELECT column, COUNT(*) AS n",
     ),
     (
         "session.sql('SELECT AVG(sex) FROM visits', epsilon=0.1)",

@@ -15,6 +15,7 @@ from dpnotebook.errors import UnknownVerb, holds_data, shorten, some_of
 from dpnotebook.planner.table import TableSchema
 
 MOST_LISTED = 20  # verbs that a message names
+MOST_NAMED = 60  # characters of what is repeated to be written elsewhere
 
 ENDS = "idxmin idxmax nlargest nsmallest cummin cummax ptp range first last nth"
 ROWS = (
@@ -109,6 +110,23 @@ def declared_columns(table: TableSchema, name: object = "age") -> str:
         f"session.protect(..., domain={{{column!r}: dpn.Range(0, 99)}}), or a list of texts; dpn.protect_guide(...) "
         "helps, and session.sql(...) asks of columns that are not declared"
     )
+
+
+def undeclared(table: TableSchema, name: object) -> str:
+    """Return how a column that is not declared, or an expression, is asked about; empty for what is neither.
+
+    Parameters
+    ----------
+    table, name
+        As for `declared_columns`.
+    """
+    if not isinstance(name, str) or not table.domain.names or name == table.unit or len(name) > MOST_NAMED:
+        return ""
+    if name.isidentifier():
+        return "; session.sql(...) asks about columns that are not declared"
+    if not any(sign in name for sign in "+-*/"):
+        return ""
+    return f". Expressions are SQL: session.sql({f'SELECT AVG({name}) FROM {_plain(table.name)}'!r}, epsilon=0.1)"
 
 
 def refuse(
@@ -355,6 +373,14 @@ def _moments(name: str, by: _Example) -> str:
     return f"{name} is not answered; near it are describe({by.number!r}, epsilon=0.1) and {near}"
 
 
+def _cuts(name: str, by: _Example) -> str:
+    text = f"SELECT FLOOR({_plain(by.number)} / 10) AS part, COUNT(*) FROM {_plain(by.table)} GROUP BY part"
+    quantiles = f"; where to cut for equal numbers says quantile({by.number!r}, [0.25, 0.5, 0.75], epsilon=0.1)"
+    return (
+        f"{name} makes groups of numbers, as SQL does: session.sql({text!r}, epsilon=0.1){quantiles * (name == 'qcut')}"
+    )
+
+
 def _truths(name: str, by: _Example) -> str:
     return f"{name} may hang on one person; mean of a bool is the share of True, and sum their number"
 
@@ -383,6 +409,7 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     "corrwith": _pairs,
     **dict.fromkeys(("skew", "kurt", "kurtosis", "prod", "product", "mad"), _moments),
     **dict.fromkeys(("any", "all"), _truths),
+    **dict.fromkeys(("cut", "qcut"), _cuts),
     "aggregate": lambda name, by: f'aggregate is called agg here: agg({{{by.number!r}: ["mean"]}}, epsilon=0.1)',
     "mode": _mode,
     "unique": _unique,

@@ -27,7 +27,7 @@ from dpnotebook.session.aggregation import aggregated, described, measures_of, n
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.call_habits import grouping_keys, number_column
 from dpnotebook.session.coarser_keys import coarser_levels, keys_of, span_workload
-from dpnotebook.session.instead import declared_columns, instead, refuse, refuse_item
+from dpnotebook.session.instead import declared_columns, instead, refuse, refuse_item, undeclared
 from dpnotebook.session.moments import StatementVerbs, checked_bounds, refuse_objective
 from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.query import Query, SessionProtocol
@@ -1045,7 +1045,8 @@ def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
                 raise DomainError(f'parts of dates are said so: groupby({{{column!r}: "month"}}), or "weekday"')
             alike = [one for one in table.domain.names if one.casefold() == str(name).casefold()]
             close = alike or get_close_matches(str(name), table.domain.names, n=1)
-            hint = f"; did you mean {shorten(close[0])}?" if close else f"; {declared_columns(table, name)}"
+            there = f"{declared_columns(table, name)}{undeclared(table, name)}"
+            hint = f"; did you mean {shorten(close[0])}?" if close else f"; {there}"
             raise DomainError(f"{shorten(name)} is not declared in the domain of {shorten(table.name)}{hint}")
     if len(set(keys)) != len(keys):
         raise DomainError(f"an attribute comes twice: {', '.join(keys)}")

@@ -32,6 +32,7 @@ from dpnotebook.sql.ownership.queries import Environment
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of, from_of
 from dpnotebook.sql.ownership.status import source_status
+from dpnotebook.sql.parse.refusals import PIVOT_OF_GROUPS
 from dpnotebook.sql.parse.statement_parser import call_of, clause_of
 from dpnotebook.sql.select import PrivateSelect
 
@@ -296,6 +297,8 @@ class Outer:
                 "one that aggregates over units",
                 select.args.get("group") or at,
             )
+        if select.find(exp.Pivot) is not None:
+            raise text.error(PIVOT_OF_GROUPS, at)
         raise text.error("rows cannot be shown; add COUNT(*), SUM(column) or AVG(column)", at)
 
     def _check_clause(self, query: exp.Select, environment: Environment) -> None:

@@ -20,6 +20,7 @@ from dpnotebook.sql.ownership.populations import population_of
 from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined, Rows, output_column, unit_column
 from dpnotebook.sql.ownership.scope import UNIT, Column, Owner, Scope
 from dpnotebook.sql.ownership.select_parts import from_of
+from dpnotebook.sql.parse.refusals import PIVOT_OF_GROUPS
 from dpnotebook.sql.parse.statement_parser import clause_of
 
 if TYPE_CHECKING:
@@ -72,9 +73,7 @@ def read_source(
 ) -> FromItem:
     """Return a source of FROM."""
     if node.args.get("pivots"):
-        raise reader.text.error(
-            "PIVOT is over groups: aggregate with GROUP BY in a query in FROM, and pivot that", node
-        )
+        raise reader.text.error(PIVOT_OF_GROUPS, node)
     if isinstance(node, exp.Table):
         reader.check_parts(node, frozenset({"this", "alias", "db", "catalog", "sample"}))
         common = reader.common_table(node, environment)

@@ -49,6 +49,12 @@ def refuse(node: exp.Expr, scope: Scope, text: Text) -> None:
         by = f"GROUP BY {units[0]} in a query in FROM" if units else "a group for each unit in a query in FROM"
         message = f"{node.meta[WRITTEN]} would show a row of somebody; over the rows of one unit it needs {by}"
         raise text.error(message, "SELECT")
+    if isinstance(node, exp.Window) and isinstance(node.this, exp.Ntile | exp.PercentRank | exp.CumeDist):
+        message = (
+            f"{node.this.sql_name()} of a row would depend on rows of others: ask APPROX_QUANTILES(column, 4) first, "
+            "and group by what it tells, as in CASE WHEN column < :median THEN 'lower' ELSE 'upper' END"
+        )
+        raise text.error(message, node)
     own = f". In FROM, over the rows of each unit, it is PARTITION BY {units[0]}" if units else ""
     raise text.error(
         "windows are over groups that were released, as over rows one would tell of other units; write GROUP BY, and "

@@ -45,6 +45,7 @@ PARTS = {
     "columns": "name the columns",
     "seed": "a sample takes no seed",
 }
+EACH_VALUE = "write SELECT column, COUNT(*) AS n FROM t GROUP BY column"
 FILES = "read files beforehand: session.protect(path, 'name') or session.register(path, 'name', public=True)"
 NO_CHANCE = "what is random is not supported; a sample is written TABLESAMPLE SYSTEM (10 PERCENT)"
 NO_CLOCK = "what changes by itself is not supported; bind the value as a parameter, :today"
@@ -76,7 +77,7 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Filter",), "write SUM(CASE WHEN condition THEN column END)"),
     (("GroupConcat", "ArrayAgg", "ArrayConcatAgg"), f"it would show rows; {AGGREGATES_ARE}"),
     (("First", "Last"), "which row comes first is not said; of the rows of one unit, ARG_MIN(column, day) says it"),
-    (("Mode",), f"it would show a row; {AGGREGATES_ARE}"),
+    (("Mode",), f"it would show a value of somebody; {EACH_VALUE} ORDER BY n DESC"),
     (("CountIf",), "write COUNTIF(condition)"),
     (("Quantile", "PercentileDisc", "Median"), "write PERCENTILE_CONT(column, 0.5)"),
     (("Rand", "Uuid"), NO_CHANCE),
@@ -102,7 +103,26 @@ NAMES = {
     **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
     **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"), WINDOWS_ARE),
+    **dict.fromkeys(("WIDTH_BUCKET", "EQUI_WIDTH_BINS"), "write FLOOR((column - least) / width)"),
+    **dict.fromkeys(("TIME_BUCKET", "DATE_BIN"), "write DATE_TRUNC('month', column)"),
+    **dict.fromkeys(("HISTOGRAM", "APPROX_TOP_K", "APPROX_TOP_COUNT"), EACH_VALUE),
+    **dict.fromkeys(("GEOMEAN", "GEOMETRIC_MEAN"), "write EXP(AVG(LN(column)))"),
+    **dict.fromkeys(("ENTROPY", "KURTOSIS", "KURTOSIS_POP", "SKEWNESS", "MAD", "PRODUCT"), AGGREGATES_ARE),
 }
+ABOUT_TABLES = (
+    "session.table('t').domain is what is public of it, and session.table('t').describe('column', epsilon=0.1) "
+    "measures a column"
+)
+STARTS = {
+    "PIVOT": "write SELECT a, b, COUNT(*) AS n FROM t GROUP BY a, b, and give its answer a shape with "
+    "release.frame.pivot(index='a', columns='b', values='n')",
+    "UNPIVOT": "write a UNION ALL of one query for each column",
+    **dict.fromkeys(("SUMMARIZE", "DESCRIBE", "SHOW"), ABOUT_TABLES),
+}
+PIVOT_OF_GROUPS = (
+    "PIVOT is over groups: aggregate with GROUP BY in a query in FROM, and pivot that, as in FROM (SELECT a, b, "
+    "COUNT(*) AS n FROM t GROUP BY a, b) PIVOT (SUM(n) FOR b IN (1, 2))"
+)
 SCALARS = re.findall(
     r"\w+",
     "ABS CASE CAST CEIL COALESCE CONCAT CONTAINS DATE_ADD DATE_DIFF DATE_SUB DATE_TRUNC ENDS_WITH EXP EXTRACT FLOOR "

@@ -30,6 +30,7 @@ from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lengths_of_time import in_days, with_full_years
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
+from dpnotebook.sql.parse.refusals import STARTS
 from dpnotebook.sql.parse.regression import MOMENTS, with_moments
 from dpnotebook.sql.parse.semi_joins import with_semi_joins_as_conditions
 from dpnotebook.sql.parse.spellings import in_usual_words, without_names_of_days
@@ -180,7 +181,8 @@ def _body(text: Text) -> list[Token]:
             hint = HINTS.get(token.text, "it has no meaning in a question")
             raise text.error(f"{token.text} cannot be used here: {hint}", token)
     if not is_bare(body[0], "SELECT", "WITH", "(", "FROM"):
-        raise text.error(f"a question starts with SELECT, not {body[0].text}", body[0])
+        hint = STARTS.get(body[0].text.upper())
+        raise text.error(f"a question starts with SELECT, not {body[0].text}{f': {hint}' if hint else ''}", body[0])
     return body
 
 
