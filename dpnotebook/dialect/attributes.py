@@ -5,6 +5,7 @@ Everything here is composed from quoted identifiers, escaped literals and number
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ def literal(value: Any) -> str:
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, datetime.datetime):
+        return moment(np.datetime64(value))
     return number(value)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from dpnotebook.sql.statement import Relation, Statement
 if TYPE_CHECKING:
     from dpnotebook.sql.linear.public_joins import PublicRows
 
+EXACT = 2**53  # whole numbers below it are themselves as floating-point numbers
+MOST_LEVELS = 10_000  # values of a public column that groups are known by
 MOST_ROWS_COMPARED = 100_000  # of a public table whose columns are looked through for values that come twice
 
 
@@ -159,6 +162,7 @@ class Relations:
         kinds = self.workspace.kinds(name)
         if not kinds or not source.at_hand:
             return {}
+        levels = cache(partial(self._levels, name, source))
         numbers = [column for column, kind in kinds.items() if kind in ("integer", "number")]
         sought = ["COUNT(*) AS n"]
         for place, column in enumerate(numbers):
@@ -167,12 +171,38 @@ class Relations:
         pairs = {column: (found[f"MIN_{place}"], found[f"MAX_{place}"]) for place, column in enumerate(numbers)}
         ends = {column: pair for column, pair in pairs.items() if all(map(math.isfinite, pair))}
         if found["n"] > MOST_ROWS_COMPARED:
-            return {"ends": ends}
+            return {"ends": ends, "levels": levels}
         listed = [column for column, kind in kinds.items() if kind != "other"]
         different = [f"COUNT(DISTINCT {identifier(column)}) AS n_{place}" for place, column in enumerate(listed)]
         counted = self._of_all_rows(name, ["COUNT(*) AS n", *different])
         unique = frozenset(column for place, column in enumerate(listed) if counted[f"n_{place}"] == counted["n"])
-        return {"ends": ends, "unique": unique}
+        return {"ends": ends, "unique": unique, "levels": levels}
+
+    def _levels(self, name: str, source: Source, column: str, condition: str) -> tuple[Any, ...] | None:
+        """Return the different values of a column of a public table, in order; None where they are too many.
+
+        None, too, of numbers that are not all whole, and of moments whose clocks are elsewhere: groups by these are
+        what rows have.
+        """
+        kind, of = self.workspace.kinds(name).get(column), identifier(column)
+        if kind not in ("integer", "number", "text", "boolean", "time") or column in source.clocks:
+            return None
+        where = f" WHERE {condition}" if condition else ""
+        query = (
+            f"SELECT DISTINCT {of} AS v FROM {identifier(name)}{where} ORDER BY v NULLS LAST LIMIT {MOST_LEVELS + 1}"
+        )
+        try:
+            found = self.workspace.run(query, [name])["v"]
+        except EngineError:
+            return None
+        if len(found) > MOST_LEVELS:
+            return None
+        values = (found.astype("datetime64[us]") if kind == "time" else found).tolist()
+        if kind == "number":
+            if not all(value is None or (float(value).is_integer() and abs(value) < EXACT) for value in values):
+                return None
+            values = [None if value is None else int(value) for value in values]
+        return tuple(values)
 
     def _of_all_rows(self, name: str, sought: list[str]) -> dict[str, float]:
         """Return numbers that are worked out of all rows of a public table; NaN where there are none."""

@@ -13,6 +13,7 @@ from dpnotebook.dialect.attributes import literal
 
 if TYPE_CHECKING:
     from dpnotebook.domain import Attribute
+    from dpnotebook.sql.public_values import PublicValues
 
 LONG = 10_000  # characters of a text that are not written out again
 KEPT = 64  # lists of levels whose texts are kept
@@ -39,7 +40,7 @@ def level_texts(levels: Sequence[Any] | None) -> LevelTexts:
     return LevelTexts() if levels is None else _made_once(_kept, levels, lambda: LevelTexts(map(str, levels)))
 
 
-def rows_in_sql(attribute: Attribute) -> str:
+def rows_in_sql(attribute: Attribute | PublicValues) -> str:
     """Return SQL of the levels of an attribute and their numbers, as rows of VALUES, made once for an attribute."""
 
     def written() -> str:

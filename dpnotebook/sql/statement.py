@@ -6,9 +6,9 @@ Everything here is public: it follows from the text of the statement and from wh
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpnotebook.dialect.types import Kind
 from dpnotebook.sql.level_texts import dumps
@@ -51,6 +51,9 @@ class Relation:
     ends, unique
         Of a public table whose rows are at hand: the least and the largest number of each column of numbers, and the
         columns that have each of their values once.
+    levels
+        Of a public table whose rows are at hand: gives the different values of a column in the rows for which a
+        condition in SQL holds, none for no condition; None where they are too many.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Relation:
     clocks: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unique: frozenset[str] = frozenset()
+    levels: Callable[[str, str], tuple[Any, ...] | None] | None = None
 
 
 @dataclass(frozen=True)

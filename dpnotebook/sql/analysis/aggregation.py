@@ -15,6 +15,7 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns, level_list, level_sql, looked_up
+from dpnotebook.sql.analysis.public_levels import PublicLevels
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at, call_over
 from dpnotebook.sql.ownership.expressions import total
@@ -99,7 +100,9 @@ def private_aggregation(
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_over(node, source, text) for node in calls]
     names = Names(text)
-    keys = key_columns(list(group.all), names.keys(group, select), relations, text)
+    listed = clause is not None and clause.selection == "public"  # by the statement itself
+    public = None if listed else PublicLevels(relations, source.scope, where)
+    keys = key_columns(list(group.all), names.keys(group, select), relations, public, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
     bounding = partial(contribution_of, clause, private, contribution, source, relations, len(group.all), text)

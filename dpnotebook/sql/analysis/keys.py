@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 from sqlglot import exp
 
@@ -16,12 +16,14 @@ from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.errors import DomainError
 from dpnotebook.sql import level_values
+from dpnotebook.sql.analysis.public_levels import PublicLevels
 from dpnotebook.sql.analysis.value_bounds import PARTS
 from dpnotebook.sql.level_texts import rows_in_sql
 from dpnotebook.sql.ownership.date_spans import part_of_times
 from dpnotebook.sql.ownership.expressions import bare, total
 from dpnotebook.sql.ownership.grouping import GroupKey
 from dpnotebook.sql.ownership.scope import Column
+from dpnotebook.sql.public_values import PublicValues
 from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement import Relation
 
@@ -45,12 +47,16 @@ class KeyColumn:
     """
 
     key: Key
-    attribute: Attribute | None
+    attribute: Attribute | PublicValues | None
     written: GroupKey
 
 
 def key_columns(
-    groups: list[GroupKey], names: list[str], relations: Mapping[str, Relation], text: Text
+    groups: list[GroupKey],
+    names: list[str],
+    relations: Mapping[str, Relation],
+    public: PublicLevels | None,
+    text: Text,
 ) -> list[KeyColumn]:
     """Return keys with the levels that are declared of them.
 
@@ -62,6 +68,8 @@ def key_columns(
         What the keys are called.
     relations
         What is public about the tables.
+    public
+        The values of public columns; None where they are not to be known.
     text
         The statement.
 
@@ -71,9 +79,15 @@ def key_columns(
         If a key holds what has no canonical form: two values that differ in the database could be one here.
     """
     found = []
-    for group, name in zip(groups, names, strict=True):
-        attribute = declared(group, relations)
-        if attribute is None and (column := _worked_out(group, name, relations)) is not None:
+    tables = [set() if public is None else public.tables(_columns_of(group)) for group in groups]
+    for group, name, of in zip(groups, names, tables, strict=True):
+        # Of several keys of one public table only some combinations are there, which a product would not tell.
+        alone = public if len(of) == 1 and sum(bool(of & others) for others in tables) == 1 else None
+        attribute = declared(group, relations, alone)
+        values = None if attribute is not None or alone is None else alone.values(group.column)
+        if values is not None and values.regular <= MAX_LEVELS:
+            found.append(KeyColumn(Key(name, values.labels, values.kind), values, group))
+        elif attribute is None and (column := _worked_out(group, name, relations, alone)) is not None:
             found.append(column)
         elif attribute is None:
             found.append(KeyColumn(Key(name, None, _canonical(group, text)), None, group))
@@ -86,6 +100,12 @@ def key_columns(
         column = found[largest]
         found[largest] = KeyColumn(Key(column.key.name, None, _canonical(column.written, text)), None, column.written)
     return found
+
+
+def _columns_of(group: GroupKey) -> list[Column]:
+    """Return the columns that a key is worked out from, as far as they are known."""
+    spans = [] if group.span is None else [group.span[0]]
+    return [*([] if group.column is None else [group.column]), *spans, *(column for _, column in group.parts)]
 
 
 def _canonical(group: GroupKey, text: Text) -> Kind:
@@ -110,10 +130,12 @@ KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "
 KINDS_OF_LITERALS: dict[type, Kind] = {str: "text", int: "integer", bool: "boolean"}
 
 
-def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
+def declared(
+    group: GroupKey, relations: Mapping[str, Relation], public: PublicLevels | None = None
+) -> Attribute | None:
     """Return what is known of a key: a column as it is in its table, spans of its dates, or what a CASE can give."""
     if group.span is not None:
-        return _declared_spans(*group.span, relations) or _part(group.span[1])
+        return _declared_spans(*group.span, relations, public) or _part(group.span[1])
     column = group.column
     if column is None:
         return _written_out(group, relations)
@@ -185,9 +207,11 @@ def _by_levels(
     return [(value, there) for value, (_, there) in zip(values, level_values.combinations(columns), strict=True)]
 
 
-def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -> KeyColumn | None:
+def _worked_out(
+    group: GroupKey, name: str, relations: Mapping[str, Relation], public: PublicLevels | None
+) -> KeyColumn | None:
     """Return a key that is an expression over declared columns, with the values that it has for their levels."""
-    columns = _levelled(group, relations)
+    columns = _levelled(group, relations, public)
     node = level_values.with_whole_numbers(group.node)
     told = None if node is None else _by_levels(node, group, columns)
     if node is None or told is None:
@@ -209,19 +233,33 @@ def _worked_out(group: GroupKey, name: str, relations: Mapping[str, Relation]) -
     return KeyColumn(Key(name, attribute.labels, kind), attribute, written)
 
 
-def _levelled(group: GroupKey, relations: Mapping[str, Relation]) -> list[level_values.LevelledColumn]:
+def _levelled(
+    group: GroupKey, relations: Mapping[str, Relation], public: PublicLevels | None = None
+) -> list[level_values.LevelledColumn]:
     """Return the columns of an expression each of whose levels is one value of it, with what is declared of them."""
     found: list[level_values.LevelledColumn] = []
     for node, column in group.parts:
-        relation = None if column.origin is None else relations[column.origin[0]]
-        if relation is None or relation.domain is None or column.origin is None:
+        attribute = _attribute(column, relations, public)
+        if attribute is None or column.origin is None:
             continue
-        attribute, kind = relation.domain.get(column.origin[1]), relation.columns[column.origin[1]]
-        if attribute is None or not level_values.has_values(attribute, group.node, node):
+        relation = relations[column.origin[0]]
+        kind = relation.columns[column.origin[1]]
+        kind = "integer" if kind == "number" and not relation.private else kind  # all of these are whole
+        if not level_values.has_values(attribute, group.node, node):
             continue
         if kind in level_values.kinds_of(attribute):
             found.append(level_values.LevelledColumn(node, attribute))
     return found
+
+
+def _attribute(column: Column, relations: Mapping[str, Relation], public: PublicLevels | None) -> Attribute | None:
+    """Return what is declared of a column, or is there in a public table; None if nothing is known."""
+    if column.origin is None:
+        return None
+    domain = relations[column.origin[0]].domain
+    if domain is not None:
+        return domain.get(column.origin[1])
+    return None if public is None else public.attribute(column)
 
 
 def _results(written: exp.Expr) -> list[str | int | bool | None] | None:
@@ -257,14 +295,14 @@ def _part(by: str) -> Attribute | None:
     return None if ends is None else Range(*ends, nullable=True)
 
 
-def _declared_spans(column: Column, by: str, relations: Mapping[str, Relation]) -> Attribute | None:
+def _declared_spans(
+    column: Column, by: str, relations: Mapping[str, Relation], public: PublicLevels | None = None
+) -> Attribute | None:
     """Return the spans or parts of a column of dates that are declared; None where that is not known."""
-    relation = None if column.origin is None else relations[column.origin[0]]
-    if relation is None or relation.domain is None or column.origin is None:
+    attribute = _attribute(column, relations, public)
+    if not isinstance(attribute, Dates) or column.origin is None:
         return None
-    attribute = relation.domain.get(column.origin[1])
-    if not isinstance(attribute, Dates):
-        return None
+    relation = relations[column.origin[0]]
     if relation.columns[column.origin[1]] != "time":
         return None
     if by == "YEAR":
@@ -283,7 +321,7 @@ def moments_of(attribute: Dates) -> tuple[Any, ...]:
     return (*attribute.starts[:-1].astype("datetime64[us]").tolist(), *attribute.labels[attribute.regular :])
 
 
-def level_sql(attribute: Attribute, column: str, kind: Kind) -> str:
+def level_sql(attribute: Attribute | PublicValues, column: str, kind: Kind) -> str:
     """Return SQL for the number of a value's level, NULL for a value without one.
 
     Parameters
@@ -309,27 +347,31 @@ def level_sql(attribute: Attribute, column: str, kind: Kind) -> str:
         return f"CASE WHEN {column} IS NULL THEN {null}{beyond} ELSE {span_number(attribute, column)} END"
     if isinstance(attribute, Boolean):
         return f"CASE WHEN {column} IS NULL THEN {null} WHEN {column} THEN 1 ELSE 0 END"
-    other = "NULL" if attribute.other_index is None else str(attribute.other_index)
-    if attribute.holds == "boolean":
+    of_others = None if isinstance(attribute, PublicValues) else attribute.other_index
+    other = "NULL" if of_others is None else str(of_others)
+    if (attribute.kind if isinstance(attribute, PublicValues) else attribute.holds) == "boolean":
         names = [f"WHEN {'' if level else 'NOT '}{column} THEN {place}" for place, level in _levels(attribute)]
     else:
         names = [f"WHEN {column} = {literal(level)} THEN {place}" for place, level in _levels(attribute)]
     return f"CASE WHEN {column} IS NULL THEN {null} {' '.join(names)} ELSE {other} END"
 
 
-def looked_up(attribute: Attribute) -> bool:
+def looked_up(attribute: Attribute | PublicValues) -> TypeGuard[Categories | PublicValues]:
     """Whether levels are so many that they are looked up in a list."""
+    if isinstance(attribute, PublicValues):
+        return attribute.regular > MAX_CASES
     return isinstance(attribute, Categories) and attribute.holds != "boolean" and attribute.regular > MAX_CASES
 
 
-def level_list(attribute: Attribute, column: str, alias: str) -> tuple[str, str, str]:
+def level_list(attribute: Categories | PublicValues, column: str, alias: str) -> tuple[str, str, str]:
     """Return SQL of a list of levels, of the condition that a value is in it, and of the number of its level."""
     rows = rows_in_sql(attribute)
-    other = "NULL" if attribute.other_index is None else str(attribute.other_index)
+    of_others = None if isinstance(attribute, PublicValues) else attribute.other_index
+    other = "NULL" if of_others is None else str(of_others)
     null = "NULL" if attribute.null_index is None else str(attribute.null_index)
     found = f"CASE WHEN {column} IS NULL THEN {null} ELSE COALESCE({alias}.i, {other}) END"
     return f"(VALUES {rows}) AS {alias}(v, i)", f"{column} = {alias}.v", found
 
 
-def _levels(attribute: Attribute) -> list[tuple[int, object]]:
+def _levels(attribute: Attribute | PublicValues) -> list[tuple[int, object]]:
     return list(enumerate(attribute.labels[: attribute.regular]))

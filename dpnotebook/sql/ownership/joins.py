@@ -232,10 +232,11 @@ def _columns(left: From, right: FromItem, how: str, condition: _Condition, group
     after = list(right.columns)
     units = groups or how in ("CROSS", "INNER")  # without the groups that have no rows it is an inner join
     if not units:
-        before = [replace(column, unit=column.unit and how == "LEFT") for column in before]
-        after = [replace(column, unit=column.unit and how == "RIGHT") for column in after]
+        before = [_kept(column, how == "LEFT") for column in before]
+        after = [_kept(column, how == "RIGHT") for column in after]
     if units and (left.owner is None) != (right.owner is None):
         before, after = _spread(before, after, condition, left.owner or right.owner)
+        _note_equal(before, after, condition)
     for first, second in condition.merged:
         place, other = _place(before, first), _place(after, second)
         merged = _merged(before[place], after[other], first.unit and second.unit, how)
@@ -243,6 +244,11 @@ def _columns(left: From, right: FromItem, how: str, condition: _Condition, group
         after[other] = replace(after[other], bare=False, shown=False)
         before.insert(place, merged)
     return before + after
+
+
+def _kept(column: Column, all_rows: bool) -> Column:
+    """Return a column of one side of an outer join, of which all rows are kept or only those that meet one."""
+    return replace(column, unit=column.unit and all_rows, missing=column.missing or not all_rows)
 
 
 def _spread(
@@ -254,6 +260,15 @@ def _spread(
             place, other = _place(before, first), _place(after, second)
             before[place], after[other] = replace(before[place], unit=True), replace(after[other], unit=True)
     return before, after
+
+
+def _note_equal(before: list[Column], after: list[Column], condition: _Condition) -> None:
+    """Note of columns, in place, which columns of the other side they equal in every row."""
+    for first, second in condition.equal:
+        if first.kind == second.kind:
+            place, other = _place(before, first), _place(after, second)
+            before[place] = replace(before[place], equal=second.origin)
+            after[other] = replace(after[other], equal=first.origin)
 
 
 def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:

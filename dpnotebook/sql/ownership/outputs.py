@@ -39,7 +39,19 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
         else:
             origin, growth = _one_of(plain, scope, reader), growth_of(resolved)
             lost = None if origin is not None else _lost(name, scope, reader)
-            found.append(Output(name, resolved, kind_of(resolved), False, origin, lost, growth=growth, numbers=numbers))
+            found.append(
+                Output(
+                    name,
+                    resolved,
+                    kind_of(resolved),
+                    False,
+                    origin,
+                    lost,
+                    growth=growth,
+                    numbers=numbers,
+                    missing=True,  # the least of values that are all missing is missing
+                )
+            )
     return found
 
 
@@ -99,6 +111,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         column.element,
         column.rounded,
         column.growth,
+        missing=column.missing,
     )
 
 

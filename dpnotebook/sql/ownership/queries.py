@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth, numbers
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing
         As in `Column`.
     """
 
@@ -53,6 +53,7 @@ class Output:
     rounded: bool = False
     growth: int = 1
     numbers: bool = False
+    missing: bool = False
 
 
 @dataclass(frozen=True)

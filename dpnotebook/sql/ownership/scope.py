@@ -82,6 +82,10 @@ class Column:
         How many times as long as those of a table its texts can be.
     numbers
         Whether it numbers the rows of each unit, from 1 on, in the query that it is from.
+    missing
+        Whether a join keeps rows that have no value of it.
+    equal
+        The table and the column whose values it has in all rows, by a join with it.
     """
 
     name: str
@@ -97,6 +101,8 @@ class Column:
     rounded: bool = False
     growth: int = 1
     numbers: bool = False
+    missing: bool = False
+    equal: tuple[str, str] | None = None
 
 
 @dataclass

@@ -123,6 +123,7 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         lost=first.lost or second.lost or _lost(first, second, reader),
         rounded=first.rounded or second.rounded,
         growth=max(first.growth, second.growth),
+        missing=first.missing or second.missing,
     )
 
 

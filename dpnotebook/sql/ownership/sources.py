@@ -171,6 +171,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             rounded=output.rounded,
             growth=output.growth,
             numbers=output.numbers,
+            missing=output.missing,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )

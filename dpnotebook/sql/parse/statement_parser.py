@@ -181,8 +181,8 @@ def _body(text: Text) -> list[Token]:
             hint = HINTS.get(token.text, "it has no meaning in a question")
             raise text.error(f"{token.text} cannot be used here: {hint}", token)
     if not is_bare(body[0], "SELECT", "WITH", "(", "FROM"):
-        hint = STARTS.get(body[0].text.upper())
-        raise text.error(f"a question starts with SELECT, not {body[0].text}{f': {hint}' if hint else ''}", body[0])
+        told = STARTS.get(body[0].text.upper())
+        raise text.error(f"a question starts with SELECT, not {body[0].text}{f': {told}' if told else ''}", body[0])
     return body
 
 

@@ -1,0 +1,208 @@
+"""Groups by columns of public tables: all of these are known, none is hidden, and each is what a database says."""
+
+import datetime
+import itertools
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.testing import exact_session
+
+RANDOM = np.random.default_rng(8)
+SIZE = 4_000
+WHO = np.arange(SIZE) // 2
+DAYS = pd.to_timedelta(RANDOM.integers(1, 300, SIZE), unit="D")
+BEGIN = pd.Timestamp("2023-01-05") + pd.to_timedelta(RANDOM.integers(0, 700, SIZE), unit="D")
+CODES = [f"{number:03d}" for number in range(60)]
+SPELLS = pd.DataFrame({
+    "person": WHO,
+    "begin": BEGIN,
+    "until": pd.Series(BEGIN + DAYS).where(RANDOM.random(SIZE) < 0.8),
+    "code": RANDOM.choice([*CODES[:50], "none"], SIZE),
+    "sex": np.array(["F", "M"])[WHO % 2],
+})  # fmt: skip
+MONTHS = pd.DataFrame({"day": pd.date_range("2022-11-30", "2024-10-31", freq="ME"), "seen": [False, True] * 12})
+JOBS = pd.DataFrame({
+    "code": CODES,
+    "job": [["baker's", "cook", "smith", "none left", None][place % 5] for place in range(60)],
+    "grade": np.arange(60) % 7,
+    "field": [f"field {place % 30}" for place in range(60)],
+    "manual": np.arange(60) % 3 == 0,
+    "wage": np.arange(60) / 3,
+})  # fmt: skip
+STOCK = "FROM spells JOIN months ON begin <= day AND (until > day OR until IS NULL)"
+
+KNOWN = [  # question, groups
+    (f"SELECT day, COUNT(*) AS n {STOCK} GROUP BY day", 24),  # none had begun in the first two
+    (f"SELECT day, sex, COUNT(*) AS n, COUNT(DISTINCT person) AS people {STOCK} GROUP BY day, sex", 48),
+    (f"SELECT seen, AVG(DATE_DIFF('day', begin, day)) AS d {STOCK} GROUP BY seen", 2),
+    (f"SELECT day, COUNT(*) AS n {STOCK} WHERE day >= '2024-01-01' GROUP BY day", 10),
+    (f"SELECT day, COUNT(*) AS n {STOCK} WHERE seen AND YEAR(day) = 2023 GROUP BY day", 6),
+    (f"SELECT YEAR(day) AS y, COUNT(*) AS n {STOCK} GROUP BY y", 3),
+    (f"SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS n {STOCK} GROUP BY m", 24),
+    ("SELECT job, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY job", 5),
+    ("SELECT job, COUNT(*) AS n FROM spells LEFT JOIN jobs USING (code) GROUP BY job", 5),
+    ("SELECT grade, COUNT(*) AS n FROM spells LEFT JOIN jobs ON spells.code = jobs.code GROUP BY grade", 8),
+    ("SELECT g, COUNT(*) AS n FROM (SELECT person, grade AS g FROM spells LEFT JOIN jobs USING (code)) GROUP BY g", 8),
+    ("SELECT field, COUNT(*) AS n FROM spells s JOIN jobs j ON s.code = j.code GROUP BY field", 30),
+    ("SELECT LEFT(field, 7) AS f, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY f", 10),
+    ("SELECT grade % 2 AS odd, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY odd", 2),
+    ("SELECT manual, sex, COUNT(*) AS n FROM spells JOIN jobs USING (code) WHERE grade < 3 GROUP BY manual, sex", 4),
+    ("SELECT code, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY code", 60),
+    ("SELECT s.code, j.manual, COUNT(*) AS n FROM spells s JOIN jobs j ON s.code = j.code GROUP BY s.code, 2", 60),
+    ("SELECT b.grade, COUNT(*) AS n FROM spells JOIN jobs a USING (code) JOIN jobs b ON a.grade > b.grade "
+     "WHERE a.grade > 4 GROUP BY b.grade", 7),
+    ("WITH w AS (SELECT person, a.grade AS one, b.grade AS two FROM spells JOIN jobs a USING (code) "
+     "JOIN jobs b ON a.grade > b.grade) SELECT two, COUNT(*) AS n FROM w WHERE one > 4 GROUP BY two", 7),
+    ("SELECT day, manual, COUNT(*) AS n FROM spells JOIN jobs USING (code) JOIN months ON begin <= day GROUP BY 1, 2",
+     48),
+]  # fmt: skip
+UNKNOWN = [
+    "SELECT job, grade, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY job, grade",  # not all 35 are
+    "SELECT wage, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY wage",
+    "SELECT code, COUNT(*) AS n FROM spells GROUP BY code",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (group_selection_strategy = LAPLACE_THRESHOLD) grade, COUNT(*) AS n "
+    "FROM spells JOIN jobs USING (code) GROUP BY grade",
+]
+
+
+@pytest.fixture(autouse=True)
+def unsafe(monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+
+
+def opened(session, data=SPELLS, **options):
+    session.protect(data, "spells", unit="person", domain={"sex": ["F", "M"]}, **options)
+    session.register(MONTHS, "months", public=True)
+    session.register(JOBS, "jobs", public=True)
+    return session
+
+
+def plain(value):
+    if value is None or value is pd.NaT or (not isinstance(value, str) and pd.isna(value)):
+        return None
+    return str(pd.Timestamp(value)) if isinstance(value, (datetime.date, np.datetime64)) else value
+
+
+def held(frame, counts):
+    """Return rows by their keys, without groups in which nothing is."""
+    numbers = [name for name in counts if name in frame]
+    keys = [name for name in frame if name not in numbers and not name.endswith(("_std_error", "_lower", "_upper"))]
+    rows = {tuple(map(plain, row[keys])): tuple(row[numbers]) for _, row in frame.iterrows()}
+    return {key: numbers for key, numbers in rows.items() if not np.allclose(np.nan_to_num(numbers), 0, atol=0.2)}
+
+
+def is_what_a_database_says(session, question):
+    asked = session.sql(question, epsilon=200.0)
+    with duckdb.connect() as plainly:
+        for name, frame in (("spells", SPELLS), ("months", MONTHS), ("jobs", JOBS)):
+            plainly.register(name, frame)
+        truth = plainly.execute(question).df()
+    answer = asked.run().frame
+    mine, theirs = (held(frame, ("n", "people", "d")) for frame in (answer, truth))
+    assert mine.keys() == theirs.keys()
+    for key, numbers in theirs.items():
+        np.testing.assert_allclose(mine[key], numbers, atol=0.5)
+    return asked, answer
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("question", "groups"), KNOWN)
+def test_all_groups_of_a_public_column_are_there(question, groups):
+    with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), max_rows=2) as session:
+        asked, answer = is_what_a_database_says(session, question)
+        assert asked.question.selects[0].selection == "all"
+        assert asked.plan.threshold_delta == 0
+        assert len(answer) == groups
+
+
+@pytest.mark.parametrize("question", UNKNOWN)
+def test_others_are_those_of_enough_people(question):
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:"), max_rows=2) as session:
+        assert session.sql(question, epsilon=1.0).question.selects[0].selection == "threshold"
+
+
+def test_a_budget_without_delta_has_them_and_an_error_can_be_asked_for():
+    with opened(dpn.Session(dpn.Budget(1.0), ":memory:", confirm="never"), max_rows=2) as session:
+        plan = session.sql(KNOWN[0][0], error=500).plan
+        assert plan.error <= 500
+        assert len(session.sql(KNOWN[0][0], error=500).run().frame) == 24
+        with pytest.raises(dpn.SQLError, match="which groups of wage exist is not known beforehand"):
+            _ = session.sql(UNKNOWN[1], epsilon=0.1).plan
+
+
+def test_the_rows_that_a_table_has_now_say_which_groups_there_are():
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
+        first = session.sql(KNOWN[0][0], epsilon=1.0).run()
+        assert session.sql(KNOWN[0][0], epsilon=1.0).plan.free
+        session.register(MONTHS[MONTHS["day"] >= "2024-01-01"], "months", public=True)
+        again = session.sql(KNOWN[0][0], epsilon=1.0, fresh=True)
+        assert len(again.run().frame) == 10
+        assert len(first.frame) == 24
+
+
+def test_a_part_of_the_groups_is_free_after_all_of_them():
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
+        known = session.sql(KNOWN[7][0], epsilon=1.0).run().frame.set_index("job")["n"]
+        part = session.sql(KNOWN[7][0].replace(" GROUP", " WHERE job IN ('cook', 'smith') GROUP"), epsilon=1.0)
+        assert part.plan.free
+        assert part.run().frame.set_index("job")["n"].to_dict() == known[["cook", "smith"]].to_dict()
+        assert not session.sql(
+            KNOWN[7][0].replace("job,", "grade,").replace("BY job", "BY grade"), epsilon=1.0
+        ).plan.free
+
+
+def test_of_ten_thousand_values_all_are_looked_up():
+    places = pd.DataFrame({"code": [f"{number:05d}" for number in range(10_000)], "more": np.arange(10_000) % 3})
+    rows = pd.DataFrame({"person": np.arange(5_000), "place": RANDOM.choice(places["code"], 5_000), "sex": "F"})
+    with exact_session(dpn.Budget(10_000.0, 1e-6)) as session:
+        session.protect(rows, "visits", unit="person", max_rows=1, domain={"sex": ["F", "M"]})
+        session.register(places, "places", public=True)
+        text = "SELECT p.code, COUNT(*) AS n FROM visits v JOIN places p ON v.place = p.code GROUP BY p.code"
+        answer = session.sql(text, epsilon=500.0).run().frame
+        truth = rows["place"].value_counts().reindex(places["code"], fill_value=0)
+        assert len(answer) == 10_000
+        assert answer.set_index("code")["n"].reindex(truth.index).round().astype(int).tolist() == truth.tolist()
+        session.register(pd.concat([places, places.assign(code=lambda one: "x" + one["code"])]), "places", public=True)
+        assert session.sql(text, epsilon=1.0).question.selects[0].selection == "threshold"
+
+
+@pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (0, 5, 8, 11)])
+def test_databases(question, groups, postgres, tmp_path):
+    import psycopg
+
+    path = str(tmp_path / "spells.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.register("frame", SPELLS)
+        connection.execute("CREATE TABLE spells AS SELECT * FROM frame")
+    with psycopg.connect(postgres, autocommit=True) as server:
+        server.execute("DROP TABLE IF EXISTS public_levels_spells")
+        server.execute(
+            "CREATE TABLE public_levels_spells (person BIGINT, begin TIMESTAMP, until TIMESTAMP, code TEXT, sex TEXT)"
+        )
+        with server.cursor().copy("COPY public_levels_spells FROM STDIN") as copy:
+            for row in SPELLS.itertuples(index=False):
+                copy.write_row([None if pd.isna(value) else value for value in row])
+    for data in ((duckdb.connect(path, read_only=True), "spells"), (postgres, "public_levels_spells")):
+        with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), data, max_rows=2) as session:
+            _, answer = is_what_a_database_says(session, question)
+            assert len(answer) == groups
+
+
+@pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (1, 11)])
+def test_spark(question, groups, spark):
+    with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), spark.createDataFrame(SPELLS), max_rows=2) as session:
+        _, answer = is_what_a_database_says(session, question)
+        assert len(answer) == groups
+
+
+def test_values_in_order_have_a_number_each():
+    with opened(exact_session(dpn.Budget(1000.0, 1e-6)), max_rows=2) as session:
+        keys = session.sql(KNOWN[0][0], epsilon=1.0).question.selects[0].keys
+        assert list(keys[0].levels) == MONTHS["day"].dt.to_pydatetime().tolist()
+        both = session.sql(KNOWN[1][0], epsilon=1.0).question.selects[0].keys
+        assert [len(key.levels) for key in both] == [24, 2]
+        assert all(one < other for one, other in itertools.pairwise(keys[0].levels))
