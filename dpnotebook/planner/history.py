@@ -25,6 +25,7 @@ from dpnotebook.planner.exchangeable import (
     asked_over,
     by_classes,
     wider_names,
+    with_supposed,
 )
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
@@ -424,12 +425,17 @@ class History:
         domain, before = self.with_ends, None
         if not beside.supposed:
             return by_classes(part, names, domain, known, whole=whole, most=most)
-        of, latest = (summand, names, self._known(summand).count), self._latest_classes
+        of, latest = (summand, names, most, self._known(summand).count), self._latest_classes
         if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
             recorded = self._by_importance(part, summand, Telling(()), names)
-            before = by_classes(part, names, domain, recorded, apart=True, most=most)
+            before = self._in_recorded_classes(part, summand, names, recorded, whole=False, most=most)
             latest = self._latest_classes = of, domain, part, before
-        return by_classes(part, names, domain, known, whole=whole, apart=True, before=latest[3], most=most)
+        before = latest[3]
+        if before is not None:
+            found = with_supposed(part, before.information, self._beside(summand, beside).by_queries)
+            if found is not None and found.choices <= MOST_CHOICES and not (whole and not found.every):
+                return found
+        return by_classes(part, names, domain, known, whole=whole, apart=True, before=before, most=most)
 
     def _in_recorded_classes(
         self,

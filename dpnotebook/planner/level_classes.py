@@ -6,8 +6,9 @@ and such as add up to nothing over each.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -187,6 +188,17 @@ class Basis:
         """Return which functions are of a kind."""
         return slice(0, self.count) if kind is None else self.slices[kind]
 
+    def tells(self, side: LevelsAsked) -> bool:
+        """Return whether what is asked along the attribute tells no more apart than these functions do."""
+        taking = side.levels[self.first]
+        if not np.array_equal(taking[self.labels], side.levels):
+            return False
+        if not side.apart:
+            return True
+        of_kinds = np.zeros(self.kinds.max(initial=-1) + 1, dtype=bool)
+        of_kinds[self.kinds] = taking
+        return np.array_equal(of_kinds[self.kinds], taking)
+
     def along(self, sides: Sequence[LevelsAsked]) -> Floats:
         """Return what is asked along the classes: whether each takes part, or what it counts for in the sum.
 
@@ -297,6 +309,31 @@ class ToldProducts:
         if len(self.parts) > before:
             self.measured.append((known, first))
             self.size += known.weighted.size
+
+    def beside(self, supposed: Mapping[str, Repeats]) -> ToldProducts | None:
+        """Return what is told if some measurements are as is supposed, by what was asked; None without room for these.
+
+        This is not changed. What is left out is what would be if these came first: what had no room before has none
+        beside more, and of what had it any part fits where all does.
+        """
+        found = copy.copy(self)
+        found.precisions, found.parts = dict(self.precisions), []
+        found.measured, found._apart = [], [set(masks) for masks in self._apart]
+        for known, boxes, part, first in self.parts:
+            now = supposed.get(known.measurement.key, known)
+            if now is not known:
+                more = now.precision - known.precision
+                found.precisions[boxes] += part.weight**2 * (more / part.spread)
+            found.parts.append((now, boxes, part, first))
+        for known, first in self.measured:
+            found.measured.append((supposed.get(known.measurement.key, known), first))
+        here = {known.measurement.key for known, _ in self.measured}
+        found.room, found._left_out = True, 0
+        for name, known in supposed.items():
+            if name not in here:
+                found.put(known)
+        fits, found.room, found._left_out = found.room, self.room, self._left_out
+        return found if fits else None
 
     def has_room(self, measurement: Measurement) -> bool:
         """Return whether one more would be all here as well, and no other would be left out for it."""
