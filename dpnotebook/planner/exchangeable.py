@@ -250,8 +250,6 @@ class ByClasses:
     def answers(self, noisy: Floats) -> Floats:
         """Return the answers that follow from noisy numbers."""
         vector = self._vector(noisy)
-        for place, side in enumerate(self._sides):
-            vector = _along(vector, side.of_levels, place)
         patterns = len(self._takes[0])
         found = np.zeros([patterns, *(self._bases[place].labels.size for place in self._keys)])
         for choice, block in self._blocks.items():
@@ -406,7 +404,10 @@ class ByClasses:
         return found
 
     def _vector(self, noisy: Floats) -> Floats:
-        """Return what noisy numbers say of all cells, each times its precision, shape (levels...)."""
+        """Return what noisy numbers say, each times its precision, in the functions of the attributes.
+
+        Shape (functions...). What takes part in a sum are whole classes, as in `_AddedUp`.
+        """
         told = self._told
         sums: dict[Sides, Floats] = {}
         for known, boxes, part, first in told.parts:
@@ -418,11 +419,19 @@ class ByClasses:
                     sums[sides] = np.zeros([basis.labels.size if one.apart else 1 for basis, one in self._along(sides)])
                 apart = sums[sides].reshape([basis.labels.size for basis, one in self._along(sides) if one.apart])
                 apart[np.ix_(*self._levels_of(part))] += own
-        vector = np.zeros([basis.labels.size for basis in self._bases])
+        alike: dict[tuple[bool, ...], Floats] = {}  # by what is told apart: levels of that, classes of the others
         for sides, values in sums.items():
-            for place, side in enumerate(sides):
-                values = values * _shaped(side.levels, place, len(sides))
-            vector += values
+            for place, (basis, side) in enumerate(self._along(sides)):
+                along = side.levels.astype(float)
+                values = values * _shaped(along if side.apart else basis.sums(along), place, len(sides))
+            apart = tuple(side.apart for side in sides)
+            alike[apart] = alike[apart] + values if apart in alike else values
+        vector = np.zeros([one.count if isinstance(one, Asked) else one.labels.size for one in self._sides])
+        for apart, values in alike.items():
+            for place in np.flatnonzero(apart):
+                values = _along(values, self._sides[place].of_levels, place)
+            counts = (basis.count for basis in self._bases)
+            vector[tuple(slice(None) if one else slice(count) for one, count in zip(apart, counts, strict=True))] += values
         return vector
 
     def _along(self, sides: Sides) -> Iterator[tuple[Basis, LevelsAsked]]:
