@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,7 +40,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
-from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
+from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, ranked, taken
 from dpnotebook.planner.ski_rental import GROUP_BYS, Rent, Replaced
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
 from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
@@ -725,22 +726,23 @@ class History:
 
         What matters most to a question comes first.
         """
-        among = frozenset(names)
-        known = {name: each for name, each in self._with_supposed(summand, beside).items() if each.rows <= among}
+        among, recorded = frozenset(names), self._known(summand)
+        known = recorded.of_rows(names)
         # What comes now first, then what was asked of the same rows, then of rows told by few other attributes, then of
         # many numbers, then the latest: a refined one has the place of the one that it refines.
-        first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
-        rows = part.where.key
-        others = sorted(
-            (each for name, each in known.items() if name not in first),
-            key=lambda each: (
-                each.measurement.where.key != rows,
-                len(each.rows - part.attributes),
-                each.measurement.answers == 1,
-                *(-place for place in each.latest),
-            ),
-        )
-        return [*(known[name] for name in first if name in known), *others]
+        first: list[Repeats] = []
+        if beside.items:
+            supposed = self._beside(summand, beside).by_queries
+            come = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
+            first = [each for name in come if (each := supposed[name]).rows <= among]
+            more = [each for name, each in supposed.items() if name not in come and each.rows <= among]
+            known = sorted([each for each in known if each.measurement.key not in supposed] + more, key=ranked)
+        own: list[Repeats] = []
+        others: dict[int, list[Repeats]] = {}
+        beyond = {rows: others.setdefault(len(rows - part.attributes), []) for rows in {each.rows for each in known}}
+        for each in known:
+            (own if each.measurement.where.key == part.where.key else beyond[each.rows]).append(each)
+        return [*first, *own, *itertools.chain.from_iterable(others[count] for count in sorted(others))]
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class LevelsAsked:
+class LevelsAsked(NamedTuple):
     """What is asked along an attribute.
 
     Parameters
@@ -285,6 +284,7 @@ class ToldProducts:
         self.room = True  # whether nothing was left out for too many classes
         self.products = True  # whether all that was measured are products
         self._left_out = 0
+        self._without: set[Boxes] = set()  # what had no room: it gets none later, as classes only get more
         self._apart = [{sides[place].mask for sides in apart} for place in range(len(names))]
         self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
 
@@ -299,12 +299,13 @@ class ToldProducts:
         for part, boxes in _latest_boxes(known, self.names, self.domain):
             if boxes is None:
                 self.every = self.products = False
-            elif boxes in self.precisions or self._made_room(boxes):
+            elif boxes in self.precisions or (boxes not in self._without and self._made_room(boxes)):
                 precision = part.weight**2 * (known.precision / part.spread)
                 self.precisions[boxes] = self.precisions.get(boxes, 0.0) + precision
                 self.parts.append((known, boxes, part, first))
             else:
                 self.every = self.room = False
+                self._without.add(boxes)
                 self._left_out += 1
         if len(self.parts) > before:
             self.measured.append((known, first))
@@ -318,7 +319,7 @@ class ToldProducts:
         """
         found = copy.copy(self)
         found.precisions, found.parts = dict(self.precisions), []
-        found.measured, found._apart = [], [set(masks) for masks in self._apart]
+        found.measured, found._apart, found._without = [], [set(masks) for masks in self._apart], set(self._without)
         for known, boxes, part, first in self.parts:
             now = supposed.get(known.measurement.key, known)
             if now is not known:
