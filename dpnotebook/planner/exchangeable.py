@@ -424,14 +424,14 @@ class ByClasses:
             for place, (basis, side) in enumerate(self._along(sides)):
                 along = side.levels.astype(float)
                 values = values * _shaped(along if side.apart else basis.sums(along), place, len(sides))
-            apart = tuple(side.apart for side in sides)
-            alike[apart] = alike[apart] + values if apart in alike else values
+            pattern = tuple(side.apart for side in sides)
+            alike[pattern] = alike[pattern] + values if pattern in alike else values
         vector = np.zeros([one.count if isinstance(one, Asked) else one.labels.size for one in self._sides])
-        for apart, values in alike.items():
-            for place in np.flatnonzero(apart):
+        for pattern, values in alike.items():
+            for place in np.flatnonzero(pattern).tolist():
                 values = _along(values, self._sides[place].of_levels, place)
-            counts = (basis.count for basis in self._bases)
-            vector[tuple(slice(None) if one else slice(count) for one, count in zip(apart, counts, strict=True))] += values
+            counts = zip(pattern, self._bases, strict=True)
+            vector[tuple(slice(None) if one else slice(basis.count) for one, basis in counts)] += values
         return vector
 
     def _along(self, sides: Sides) -> Iterator[tuple[Basis, LevelsAsked]]:
@@ -583,9 +583,7 @@ def by_classes(
     return ByClasses(part, asked, ClassInformation(found, None if before is None else before.information))
 
 
-def with_supposed(
-    part: ProductTerm, recorded: ClassInformation, supposed: Mapping[str, Repeats]
-) -> ByClasses | None:
+def with_supposed(part: ProductTerm, recorded: ClassInformation, supposed: Mapping[str, Repeats]) -> ByClasses | None:
     """Return how a question follows from what was recorded and what is supposed beside it, looked at in passing.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import marshal
 import zlib
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ from dpnotebook.query.question import Question
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
 
-SHORT = 1_000  # bytes of an operator, of which each form is made once
+SHORT = 1_000  # characters of an operator, of which each form is made once
 
 
 @dataclass(frozen=True)
@@ -130,13 +131,13 @@ def planned_from_json(
 
 def _operator(values: Mapping[str, Any]) -> Workload:
     """Return an operator that the ledger kept: most of thousands of measurements are of a few forms, each made once."""
-    told = _told_apart(values)
+    told = json.dumps(values)
     return _few_operators(told) if len(told) <= SHORT else Workload.from_json(values)
 
 
 @lru_cache(maxsize=256)
-def _few_operators(told: bytes) -> Workload:
-    return Workload.from_json(marshal.loads(told))
+def _few_operators(told: str) -> Workload:
+    return Workload.from_json(json.loads(told))
 
 
 def _told_apart(values: Any) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import marshal
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ class Answered:
     number
         Of its release.
     kept
-        What the ledger keeps of its plan, as far as its accuracy depends on it: as bytes, since Python looks through
+        What the ledger keeps of its plan, as far as its accuracy depends on it: as text, since Python looks through
         all lists and dicts time and again, of ten thousand releases for longer than a plan takes.
     details
         What belongs to it.
@@ -31,14 +32,14 @@ class Answered:
     """
 
     number: int
-    kept: bytes
+    kept: str
     details: Mapping[str, Any]
     expected: dict[Hashable, list[Expected]] = field(default_factory=dict)
 
     @property
     def plan(self) -> Mapping[str, Any]:
         """What the ledger keeps of its plan, as far as its accuracy depends on it."""
-        found: Mapping[str, Any] = marshal.loads(self.kept)
+        found: Mapping[str, Any] = json.loads(self.kept)
         return found
 
 
@@ -51,11 +52,13 @@ class AnsweredQuestions:
     def take(self, number: int, question: str, plan: Mapping[str, Any], details: Mapping[str, Any]) -> None:
         """Add a recorded answer, of a later release than those before; as good as an earlier one, it replaces that."""
         told = {name: details[name] for name in ("estimates", "others") if name in details}
-        kept = marshal.dumps({name: plan[name] for name in KEPT if name in plan}, 2)  # as `_told_apart` in `plan_json`
-        alike = b"release %d" % number if told else kept
+        kept = {name: plan[name] for name in KEPT if name in plan}
+        alike = b"release %d" % number if told else marshal.dumps(kept, 2)  # as `_told_apart` in `plan_json`
         before = self._found.setdefault(question, {}).get(alike)
         expected = {} if before is None else before.expected
-        self._found[question][alike] = Answered(number, kept if before is None else before.kept, told, expected)
+        self._found[question][alike] = Answered(
+            number, json.dumps(kept) if before is None else before.kept, told, expected
+        )
 
     def of(self, question: str) -> Collection[Answered]:
         """Return the recorded answers to a question; of those that are as good as each other only the latest."""
