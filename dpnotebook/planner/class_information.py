@@ -65,10 +65,11 @@ class ClassInformation:
             own.names == told.names
             and all(told.precisions.get(boxes, 0.0) >= least * before for boxes, before in own.precisions.items())
             and all(
-                side in here
+                side in seen[place] or self.bases[place].tells(side)
                 for boxes in told.precisions
+                if boxes not in own.precisions
                 for sides in boxes
-                for side, here in zip(sides, seen, strict=True)
+                for place, side in enumerate(sides)
             )
         )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -250,8 +250,6 @@ class ByClasses:
     def answers(self, noisy: Floats) -> Floats:
         """Return the answers that follow from noisy numbers."""
         vector = self._vector(noisy)
-        for place, side in enumerate(self._sides):
-            vector = _along(vector, side.of_levels, place)
         patterns = len(self._takes[0])
         found = np.zeros([patterns, *(self._bases[place].labels.size for place in self._keys)])
         for choice, block in self._blocks.items():
@@ -305,7 +303,7 @@ class ByClasses:
 
     def _filled(self, asked: Floats, found: Floats) -> Iterator[int]:
         """Write what each number counts for where nothing was; yield up to where, behind each measurement."""
-        over, count = self._over_cells(asked), len(asked)
+        over, count = _AddedUp(self._coefficients(asked), self._sides, self._bases), len(asked)
         done = 0
         summed: dict[Boxes, Floats] = {}
         for known, boxes, part, first in self._told.parts:
@@ -313,7 +311,7 @@ class ByClasses:
                 yield first
                 done = first
             if boxes not in summed:
-                summed[boxes] = np.asarray(sum(_summed(over, sides) for sides in boxes))
+                summed[boxes] = sum([over.told(sides) for sides in boxes[1:]], over.told(boxes[0]))
             own = summed[boxes]
             if math.prod(axis.size for axis in part.axes) < math.prod(own.shape[1:]):  # some of the levels
                 own = own[np.ix_(np.arange(count), *self._levels_of(part))]
@@ -392,8 +390,8 @@ class ByClasses:
             found = found[..., None] * along.reshape(rows.size, *[1] * (found.ndim - 1), along.shape[1])
         return np.asarray(found)
 
-    def _over_cells(self, asked: Floats) -> Floats:
-        """Return the coefficients of answers over all cells of the attributes, shape (answers, levels...)."""
+    def _coefficients(self, asked: Floats) -> Floats:
+        """Return the coefficients of answers in the functions of the attributes, shape (answers, functions...)."""
         sizes = [side.count if isinstance(side, Asked) else side.labels.size for side in self._sides]
         found = np.zeros([len(asked), *sizes])
         for choice, block in self._blocks.items():
@@ -403,12 +401,13 @@ class ByClasses:
             inside = inside.reshape([len(asked), *many, *(self._bases[place].count for place in free)])
             order = np.argsort(bound + free) + 1
             found[(slice(None), *self._functions(choice, range(len(choice))))] = inside.transpose([0, *order])
-        for place, side in enumerate(self._sides):
-            found = _along(found, side.at_levels, place + 1)
         return found
 
     def _vector(self, noisy: Floats) -> Floats:
-        """Return what noisy numbers say of all cells, each times its precision, shape (levels...)."""
+        """Return what noisy numbers say, each times its precision, in the functions of the attributes.
+
+        Shape (functions...). What takes part in a sum are whole classes, as in `_AddedUp`.
+        """
         told = self._told
         sums: dict[Sides, Floats] = {}
         for known, boxes, part, first in told.parts:
@@ -420,11 +419,19 @@ class ByClasses:
                     sums[sides] = np.zeros([basis.labels.size if one.apart else 1 for basis, one in self._along(sides)])
                 apart = sums[sides].reshape([basis.labels.size for basis, one in self._along(sides) if one.apart])
                 apart[np.ix_(*self._levels_of(part))] += own
-        vector = np.zeros([basis.labels.size for basis in self._bases])
+        alike: dict[tuple[bool, ...], Floats] = {}  # by what is told apart: levels of that, classes of the others
         for sides, values in sums.items():
-            for place, side in enumerate(sides):
-                values = values * _shaped(side.levels, place, len(sides))
-            vector += values
+            for place, (basis, side) in enumerate(self._along(sides)):
+                along = side.levels.astype(float)
+                values = values * _shaped(along if side.apart else basis.sums(along), place, len(sides))
+            pattern = tuple(side.apart for side in sides)
+            alike[pattern] = alike[pattern] + values if pattern in alike else values
+        vector = np.zeros([one.count if isinstance(one, Asked) else one.labels.size for one in self._sides])
+        for pattern, values in alike.items():
+            for place in np.flatnonzero(pattern).tolist():
+                values = _along(values, self._sides[place].of_levels, place)
+            counts = zip(pattern, self._bases, strict=True)
+            vector[tuple(slice(None) if one else slice(basis.count) for one, basis in counts)] += values
         return vector
 
     def _along(self, sides: Sides) -> Iterator[tuple[Basis, LevelsAsked]]:
@@ -451,14 +458,53 @@ def _along(values: Floats, transform: Callable[[Floats], Floats], place: int) ->
     return np.moveaxis(transform(np.moveaxis(values, place, -1)), -1, place)
 
 
-def _summed(over: Floats, sides: Sides) -> Floats:
-    """Return coefficients of all cells, shape (rows, levels...), added up over what is not told apart."""
-    for place, side in reversed([*enumerate(sides)]):
-        if side.apart:
-            over = over if side.levels.all() else over * _shaped(side.levels, place + 1, over.ndim)
-        else:
-            over = np.tensordot(over, side.levels.astype(float), axes=(place + 1, 0))
-    return over
+class _AddedUp:
+    """Coefficients of all cells, added up over what measurements do not tell apart: what many have in common once.
+
+    What takes part in a sum are whole classes: functions that add up to nothing over each say nothing of it. So cells
+    are never written out, but for the levels that are told apart.
+
+    Parameters
+    ----------
+    functions
+        The coefficients in the functions of the attributes, shape (rows, functions...).
+    sides, bases
+        These functions, and those that what was measured falls into.
+    """
+
+    def __init__(self, functions: Floats, sides: Sequence[Basis | Asked], bases: Sequence[Basis]) -> None:
+        self._sides, self._bases, self._places = sides, bases, len(sides)
+        self._over: dict[tuple[bytes | None, ...], Floats] = {(): functions}  # what the latest places were summed over
+        self._at_levels: dict[tuple[bytes | None, ...], Floats] = {}
+
+    def told(self, sides: Sides) -> Floats:
+        """Return what is counted in the numbers of a box, shape (rows, levels told apart...)."""
+        summed = tuple(None if side.apart else side.mask for side in sides)
+        if summed not in self._at_levels:
+            found, at = self._added_up(summed), 1
+            for place, side in enumerate(sides):
+                if side.apart:
+                    found, at = _along(found, self._sides[place].at_levels, at), at + 1
+            self._at_levels[summed] = found
+        found = self._at_levels[summed]
+        masks = [side.levels for side in sides if side.apart]
+        for at, mask in enumerate(masks):
+            if not mask.all():
+                found = found * _shaped(mask, at + 1, found.ndim)
+        return found
+
+    def _added_up(self, masks: tuple[bytes | None, ...]) -> Floats:
+        """Return the coefficients added up over the levels of the last so many places; None tells them apart."""
+        if masks not in self._over:
+            over, place = self._added_up(masks[1:]), self._places - len(masks)
+            if masks[0] is not None:
+                basis, shape = self._bases[place], over.shape
+                counted = basis.sums(np.frombuffer(masks[0], dtype=bool).astype(float))
+                before, behind = shape[: place + 1], shape[place + 2 :]
+                rows = over.reshape(math.prod(before), shape[place + 1], math.prod(behind))[:, : basis.count]
+                over = np.matmul(counted, rows).reshape(before + behind)
+            self._over[masks] = over
+        return self._over[masks]
 
 
 def wider_names(
@@ -535,6 +581,29 @@ def by_classes(
     if not found.parts:
         return None
     return ByClasses(part, asked, ClassInformation(found, None if before is None else before.information))
+
+
+def with_supposed(part: ProductTerm, recorded: ClassInformation, supposed: Mapping[str, Repeats]) -> ByClasses | None:
+    """Return how a question follows from what was recorded and what is supposed beside it, looked at in passing.
+
+    Parameters
+    ----------
+    part
+        The question.
+    recorded
+        What was measured, as far as it has room.
+    supposed
+        What was asked of which measurements are supposed, as it is with them.
+
+    Returns
+    -------
+    None where that has no room beside, or tells levels apart that nothing recorded does: blocks have to be made anew.
+    """
+    asked = asked_over(part, recorded.told.names, recorded.told.domain)
+    if asked is None or (told := recorded.told.beside(supposed)) is None:
+        return None
+    information = ClassInformation(told, recorded)
+    return ByClasses(part, asked, information) if information.shares else None
 
 
 def asked_over(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes | None:

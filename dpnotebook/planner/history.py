@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from dpnotebook.planner.exchangeable import (
     asked_over,
     by_classes,
     wider_names,
+    with_supposed,
 )
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
@@ -38,7 +40,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
-from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, taken
+from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, ranked, taken
 from dpnotebook.planner.ski_rental import GROUP_BYS, Rent, Replaced
 from dpnotebook.planner.supposed import Supposed, Telling, counts_of
 from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, summand_of, with_ends
@@ -424,12 +426,17 @@ class History:
         domain, before = self.with_ends, None
         if not beside.supposed:
             return by_classes(part, names, domain, known, whole=whole, most=most)
-        of, latest = (summand, names, self._known(summand).count), self._latest_classes
+        of, latest = (summand, names, most, self._known(summand).count), self._latest_classes
         if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
             recorded = self._by_importance(part, summand, Telling(()), names)
-            before = by_classes(part, names, domain, recorded, apart=True, most=most)
+            before = self._in_recorded_classes(part, summand, names, recorded, whole=False, most=most)
             latest = self._latest_classes = of, domain, part, before
-        return by_classes(part, names, domain, known, whole=whole, apart=True, before=latest[3], most=most)
+        before = latest[3]
+        if before is not None:
+            found = with_supposed(part, before.information, self._beside(summand, beside).by_queries)
+            if found is not None and found.choices <= MOST_CHOICES and not (whole and not found.every):
+                return found
+        return by_classes(part, names, domain, known, whole=whole, apart=True, before=before, most=most)
 
     def _in_recorded_classes(
         self,
@@ -719,22 +726,23 @@ class History:
 
         What matters most to a question comes first.
         """
-        among = frozenset(names)
-        known = {name: each for name, each in self._with_supposed(summand, beside).items() if each.rows <= among}
+        among, recorded = frozenset(names), self._known(summand)
+        known = recorded.of_rows(names)
         # What comes now first, then what was asked of the same rows, then of rows told by few other attributes, then of
         # many numbers, then the latest: a refined one has the place of the one that it refines.
-        first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
-        rows = part.where.key
-        others = sorted(
-            (each for name, each in known.items() if name not in first),
-            key=lambda each: (
-                each.measurement.where.key != rows,
-                len(each.rows - part.attributes),
-                each.measurement.answers == 1,
-                *(-place for place in each.latest),
-            ),
-        )
-        return [*(known[name] for name in first if name in known), *others]
+        first: list[Repeats] = []
+        if beside.items:
+            supposed = self._beside(summand, beside).by_queries
+            come = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
+            first = [each for name in come if (each := supposed[name]).rows <= among]
+            more = [each for name, each in supposed.items() if name not in come and each.rows <= among]
+            known = sorted([each for each in known if each.measurement.key not in supposed] + more, key=ranked)
+        own: list[Repeats] = []
+        others: dict[int, list[Repeats]] = {}
+        beyond = {rows: others.setdefault(len(rows - part.attributes), []) for rows in {each.rows for each in known}}
+        for each in known:
+            (own if each.measurement.where.key == part.where.key else beyond[each.rows]).append(each)
+        return [*first, *own, *itertools.chain.from_iterable(others[count] for count in sorted(others))]
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

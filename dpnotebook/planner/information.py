@@ -24,6 +24,7 @@ DRIFT = 1e-8  # a larger residual of what was just measured says that the update
 FEW = 16  # measurements that update G; more are added by a new factorisation
 SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
 THIN = 1 / 16  # of the atoms: queries of fewer are multiplied by what they count alone, which takes less than BLAS does
+DENSE = 1 / 32  # of the entries of a matrix: so many are added to it with all others
 SHORT = 2**20  # products of entries of rows of few atoms that are added at once
 AT_ONCE = 128  # rows that are worked on at once, so that there is never one more matrix of all
 # Probes are 1.5 + cos(i r) for these r: as good as random, and no row of small integers is orthogonal to all three.
@@ -159,7 +160,11 @@ class Information:
         products = np.cumsum(np.diff(rows.indptr)[short].astype(np.int64) ** 2)
         for chosen in np.split(short, np.flatnonzero(np.diff(products // SHORT)) + 1):
             few = rows[chosen]
-            more = ((few.T * precision[chosen]) @ few).tocoo()
+            more = (few.T * precision[chosen]) @ few
+            if more.nnz > DENSE * self.matrix.size:  # one entry after the other takes longer than all of them
+                self.matrix += more.toarray()
+                continue
+            more = more.tocoo()
             self.matrix[more.row, more.col] += more.data
         wide = np.flatnonzero(~thin)
         for start in range(0, wide.size, AT_ONCE):

@@ -6,9 +6,10 @@ and such as add up to nothing over each.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,7 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class LevelsAsked:
+class LevelsAsked(NamedTuple):
     """What is asked along an attribute.
 
     Parameters
@@ -187,6 +187,17 @@ class Basis:
         """Return which functions are of a kind."""
         return slice(0, self.count) if kind is None else self.slices[kind]
 
+    def tells(self, side: LevelsAsked) -> bool:
+        """Return whether what is asked along the attribute tells no more apart than these functions do."""
+        taking = side.levels[self.first]
+        if not np.array_equal(taking[self.labels], side.levels):
+            return False
+        if not side.apart:
+            return True
+        of_kinds = np.zeros(self.kinds.max(initial=-1) + 1, dtype=bool)
+        of_kinds[self.kinds] = taking
+        return np.array_equal(of_kinds[self.kinds], taking)
+
     def along(self, sides: Sequence[LevelsAsked]) -> Floats:
         """Return what is asked along the classes: whether each takes part, or what it counts for in the sum.
 
@@ -273,6 +284,7 @@ class ToldProducts:
         self.room = True  # whether nothing was left out for too many classes
         self.products = True  # whether all that was measured are products
         self._left_out = 0
+        self._without: set[Boxes] = set()  # what had no room: it gets none later, as classes only get more
         self._apart = [{sides[place].mask for sides in apart} for place in range(len(names))]
         self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
 
@@ -287,16 +299,42 @@ class ToldProducts:
         for part, boxes in _latest_boxes(known, self.names, self.domain):
             if boxes is None:
                 self.every = self.products = False
-            elif boxes in self.precisions or self._made_room(boxes):
+            elif boxes in self.precisions or (boxes not in self._without and self._made_room(boxes)):
                 precision = part.weight**2 * (known.precision / part.spread)
                 self.precisions[boxes] = self.precisions.get(boxes, 0.0) + precision
                 self.parts.append((known, boxes, part, first))
             else:
                 self.every = self.room = False
+                self._without.add(boxes)
                 self._left_out += 1
         if len(self.parts) > before:
             self.measured.append((known, first))
             self.size += known.weighted.size
+
+    def beside(self, supposed: Mapping[str, Repeats]) -> ToldProducts | None:
+        """Return what is told if some measurements are as is supposed, by what was asked; None without room for these.
+
+        This is not changed. What is left out is what would be if these came first: what had no room before has none
+        beside more, and of what had it any part fits where all does.
+        """
+        found = copy.copy(self)
+        found.precisions, found.parts = dict(self.precisions), []
+        found.measured, found._apart, found._without = [], [set(masks) for masks in self._apart], set(self._without)
+        for known, boxes, part, first in self.parts:
+            now = supposed.get(known.measurement.key, known)
+            if now is not known:
+                more = now.precision - known.precision
+                found.precisions[boxes] += part.weight**2 * (more / part.spread)
+            found.parts.append((now, boxes, part, first))
+        for known, first in self.measured:
+            found.measured.append((supposed.get(known.measurement.key, known), first))
+        here = {known.measurement.key for known, _ in self.measured}
+        found.room, found._left_out = True, 0
+        for name, known in supposed.items():
+            if name not in here:
+                found.put(known)
+        fits, found.room, found._left_out = found.room, self.room, self._left_out
+        return found if fits else None
 
     def has_room(self, measurement: Measurement) -> bool:
         """Return whether one more would be all here as well, and no other would be left out for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import marshal
 import zlib
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Question
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
+
+SHORT = 1_000  # characters of an operator, of which each form is made once
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def planned_from_json(
         key = _told_apart([values["question"], place, item["strategy"]["operator"]])
         if (measured := known.get(key)) is None:
             asked = asked or Question.from_json(values["question"], domain)
-            measure, operator = asked.measures[place], Workload.from_json(item["strategy"]["operator"])
+            measure, operator = asked.measures[place], _operator(item["strategy"]["operator"])
             measured = Measurement(
                 operator, answer_axes(measure, asked, domain), asked.rows_of(measure), measure.summand
             )
@@ -124,6 +127,17 @@ def planned_from_json(
             measured = known[key] = measurement_from_json(item["measurement"], domain)
         planned.append(_planned(measured, item))
     return planned
+
+
+def _operator(values: Mapping[str, Any]) -> Workload:
+    """Return an operator that the ledger kept: most of thousands of measurements are of a few forms, each made once."""
+    told = json.dumps(values)
+    return _few_operators(told) if len(told) <= SHORT else Workload.from_json(values)
+
+
+@lru_cache(maxsize=256)
+def _few_operators(told: str) -> Workload:
+    return Workload.from_json(json.loads(told))
 
 
 def _told_apart(values: Any) -> bytes:

@@ -15,6 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.ledger.collecting import collecting_later
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import COARSE, Answers, Expected, Floats, MeanAnswers
 from dpnotebook.planner.expected_rows import sizes_of_groups, with_rows
@@ -154,8 +155,9 @@ class _Asking:
         """The question over what was recorded, and what is certain of it; None where it has no such form."""
         if self.history is None:
             return None
-        asked = marginal_measurement.asked_of(self.question, self.history)
-        return None if asked is None else asked.certain()
+        with collecting_later():  # of ten thousand releases, looking for garbage may take longer than a plan
+            asked = marginal_measurement.asked_of(self.question, self.history)
+            return None if asked is None else asked.certain()
 
     @property
     def told(self) -> bool:
@@ -312,7 +314,8 @@ def _beside_history(
     problem = PlanningProblem(
         table, ledger, history, asking.question, answers[0], option, asked, asking.planner, purchases=asking.purchases
     )
-    option, kind = with_history(problem, accuracy), problem.kind
+    with collecting_later():
+        option, kind = with_history(problem, accuracy), problem.kind
     if second is not None and asking.told and option.items and not option.bought:
         # What is known, or can be refined, may suit what is measured for the total better.
         by_total = by_itself(second, accuracy, table, asking.accountant)

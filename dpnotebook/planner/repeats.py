@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -58,11 +59,19 @@ class Repeats:
     sided: tuple[tuple[str, ...], Any] | None = field(default=None, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
+    _rank: tuple[bool, int, int] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def rows(self) -> frozenset[str]:
         """The attributes by which the rows that take part are told: over others than all of these nothing is said."""
         return frozenset(self.measurement.where.attributes)
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Which of many come first: those of many numbers, then the latest."""
+        if self._rank is None:
+            self._rank = self.measurement.answers == 1, -self.latest[0], -self.latest[1]
+        return self._rank
 
     @property
     def now(self) -> Mapping[Key, float]:
@@ -79,6 +88,7 @@ class Repeats:
         self.precisions[item.key] = own
         self._now = None
         self.latest = max(self.latest, (first[0], -first[1]))
+        self._rank = None
 
     def remove(self, item: Item) -> None:
         """Take a measurement out, of which another one holds all that it said."""
@@ -122,6 +132,9 @@ class Repeats:
         return found
 
 
+ranked = attrgetter("rank")
+
+
 class RecordedRepeats:
     """What was measured of one summand, by what was asked, in the order in which that was asked first.
 
@@ -135,6 +148,7 @@ class RecordedRepeats:
         self.items: dict[Key, Item] = {}
         self.by_queries: dict[str, Repeats] = {}
         self._order: list[str] = []
+        self._by_rows: tuple[int, dict[frozenset[str], list[Repeats]]] = -1, {}
         for item in items:
             self.add(item)
 
@@ -155,6 +169,16 @@ class RecordedRepeats:
             known = self.by_queries[name] = self._none_of(item)
         self._put(item, known)
         self._order.append(name)
+
+    def of_rows(self, names: Collection[str]) -> list[Repeats]:
+        """Return what was measured of rows told by some attributes, in the order of `Repeats.rank`."""
+        if self._by_rows[0] != self.count:  # as few are of the same attributes as there are sets of these
+            by_rows: dict[frozenset[str], list[Repeats]] = {}
+            for each in sorted(self.by_queries.values(), key=ranked):
+                by_rows.setdefault(each.rows, []).append(each)
+            self._by_rows = self.count, by_rows
+        among = frozenset(names)
+        return sorted((each for rows, some in self._by_rows[1].items() if rows <= among for each in some), key=ranked)
 
     def changed(self, position: int) -> list[Repeats]:
         """Return what the measurements after so many first ones are of."""

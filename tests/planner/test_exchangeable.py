@@ -9,7 +9,7 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner import level_classes
-from dpnotebook.planner.exchangeable import by_classes
+from dpnotebook.planner.exchangeable import by_classes, with_supposed
 from dpnotebook.planner.factored import Factored
 from dpnotebook.planner.history import History
 from dpnotebook.planner.in_closed_form import MOST_MIXED, in_classes
@@ -121,6 +121,50 @@ def test_answers_are_dense_least_squares(seed, monkeypatch):
         assert ((np.abs(left).max(axis=1, initial=0) < 1e-7) == known).all()
         determined += known.sum()
     assert determined > 0
+
+
+@pytest.mark.parametrize("most", [10**4, 24])
+def test_what_is_supposed_beside_what_was_recorded_is_dense_least_squares(most, monkeypatch):
+    monkeypatch.setattr(level_classes, "MOST_CLASSES", most)
+    looked = sum(_looked_beside(np.random.default_rng(100 + seed)) for seed in range(8))
+    assert looked > 8
+
+
+def _looked_beside(rng):
+    """Compare questions beside what is supposed, and return how many had room there."""
+    recorded, information, _ = a_history(rng, int(rng.integers(4, 14)))
+    known, looked = list(recorded.by_queries.values()), 0
+    for part in questions(rng):
+        if (before := by_classes(part, NAMES, DOMAIN, known)) is None:
+            continue
+        own, more = Measurement(part.operator, part.axes, part.where), []
+        for number, one in enumerate((own, known[0].measurement, a_measurement(rng)), 100):
+            planned = Planned(one, Fraction(int(rng.integers(1, 9))), 0, None)
+            more.append(item_of(planned, (number, 0), np.zeros((1, one.operator.shape[0])), LAPLACE))
+        precisions, parts = dict(before.information.told.precisions), list(before.information.told.parts)
+        supposed = recorded.supposed(more)
+        found = with_supposed(part, before.information, supposed)
+        assert before.information.told.precisions == precisions
+        assert before.information.told.parts == parts
+        if found is None:
+            continue
+        looked += 1
+        # As many are left out as where what is supposed comes first.
+        first = [*supposed.values(), *(each for each in known if each.measurement.key not in supposed)]
+        other = by_classes(part, NAMES, DOMAIN, first)
+        names = [each.measurement.key for each, _ in found.sources()]
+        assert sorted(names) == sorted(each.measurement.key for each, _ in other.sources())
+        np.testing.assert_allclose(found.variances(), other.variances(), rtol=1e-7)
+        if found.every:
+            asked = dense(own)
+            told = [dense(item.measurement) / np.sqrt(item.variance) for item in more]
+            inverse = np.linalg.pinv(information + sum(one.T @ one for one in told), rcond=1e-12, hermitian=True)
+            np.testing.assert_allclose(found.variances(), np.diagonal(asked @ inverse @ asked.T), rtol=1e-6)
+            numbers = [each.weighted.size for each, _ in found.sources()]
+            weights = found.weights(np.arange(len(asked)))
+            assert weights.shape[1] == sum(numbers)
+            np.testing.assert_allclose((weights**2).sum(axis=1), found.variances(), rtol=1e-6)
+    return looked
 
 
 @pytest.mark.one_in(8)

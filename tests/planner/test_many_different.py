@@ -17,6 +17,7 @@ from dpnotebook.planner.level_classes import MOST_CLASSES, ToldProducts
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, product_of
 from dpnotebook.planner.repeats import RecordedRepeats
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.value_ends import COUNT
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import law_of
@@ -186,8 +187,10 @@ def test_tables_of_all_rows_have_room_after_many_that_have_none(monkeypatch):
 
 
 @pytest.mark.parametrize("few", [1, 30, 10**9])
-def test_queries_of_few_atoms_are_added_up_in_turn_or_at_once(monkeypatch, few):
+@pytest.mark.parametrize("much", [0.0, 1.0])
+def test_queries_of_few_atoms_are_added_up_in_turn_or_at_once(monkeypatch, few, much):
     monkeypatch.setattr("dpnotebook.planner.information.SHORT", few)
+    monkeypatch.setattr("dpnotebook.planner.information.DENSE", much)
     rng = np.random.default_rng(4)
     rows = (rng.random((150, 120)) < rng.choice([0.01, 0.03, 0.3], (150, 1))) * 1.0
     precision = rng.random(150) + 0.1
@@ -202,3 +205,32 @@ def test_cells_of_a_condition_that_are_kept_are_nobody_elses():
     first[:] = True
     np.testing.assert_array_equal(where.dense(["a", "c"]), where.dense(["c", "a"]).T)
     assert not where.dense(["a", "c"]).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_matters_most_comes_first_as_if_all_were_looked_through(seed):
+    rng, law = np.random.default_rng(seed), law_of("gaussian")
+    history = history_of(rng, 120)
+    for number in range(200, 220):  # again, and the latest of these come first
+        again = history.items[int(rng.integers(1, 120)), 0].measurement
+        history.add(item_of(Planned(again, Fraction(5), 0, None), (number, 0), None, law))
+    supposed = [a_table(rng), history.items[7, 0].measurement]
+    items = [item_of(Planned(one, Fraction(3), 0, None), (0, at), None, law) for at, one in enumerate(supposed)]
+    for also in ((), items):
+        part, beside = asked(a_table(rng)), Supposed.of(also).telling(COUNT)
+        names = part.attributes | set("abc")
+        known = history._with_supposed(COUNT, beside)
+        first = [one.key for one in supposed if also and set(one.where.attributes) <= names]
+        others = sorted(
+            (each for name, each in known.items() if each.rows <= names and name not in first),
+            key=lambda each: (
+                each.measurement.where.key != part.where.key,
+                len(each.rows - part.attributes),
+                each.measurement.answers == 1,
+                *(-place for place in each.latest),
+            ),
+        )
+        found = history._by_importance(part, COUNT, beside, names)
+        assert [each.measurement.key for each in found] == [*first, *(each.measurement.key for each in others)]
+        assert all(each is known[each.measurement.key] for each in found)
+        assert len(found) > 10
