@@ -29,6 +29,7 @@ from dpnotebook.sql.aggregates.budget_split import (
     cost_of,
     found_with,
     has_range,
+    measured_before,
     needs_bounds,
     of_columns,
     of_norms,
@@ -517,6 +518,10 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
                 norms = _wider_norms(select, i, books) or norms
             if norms is not None:
                 found[i] = norms
+    for i in range(len(select.aggregates)):  # of a variance and its root, that have one vector
+        if (before := measured_before(select, i)) is not None and needs_bounds(select, i):
+            both = [found[j] for j in (before, i) if j in found]
+            found |= dict.fromkeys((before, i), max(both, key=lambda norms: norms.units)) if both else {}
     return found
 
 

@@ -363,10 +363,18 @@ def _least_of(whole: int, histograms: int) -> int:
 
 def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:
     """Return what an aggregate may cost, with what those pay that are read off the same measurement."""
+    return sum(shares.main[i] for i in range(len(select.aggregates)) if i == index or _read_off(select, index, i))
+
+
+def measured_before(select: PrivateSelect, index: int) -> int | None:
+    """Return the number of an earlier aggregate from whose measurement one is read off; None where there is none."""
+    return next((i for i in range(index) if _read_off(select, index, i)), None)
+
+
+def _read_off(select: PrivateSelect, index: int, other: int) -> bool:
     aggregate = select.aggregates[index]
-    read_off = function_of(aggregate.kind).measured_with
-    others = (i for i, other in enumerate(select.aggregates) if i != index and read_off(aggregate, other))
-    return shares.main[index] + sum(shares.main[i] for i in others)
+    alike = select.contribution_of(index) == select.contribution_of(other)
+    return alike and function_of(aggregate.kind).measured_with(aggregate, select.aggregates[other])
 
 
 def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:
