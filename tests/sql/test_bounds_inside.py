@@ -10,8 +10,10 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, DomainError, SQLError
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Question
 from dpnotebook.sql.aggregates.lost_values import lost_between
+from dpnotebook.sql.aggregates.value_range import found_bins
 
 WARDS = [f"ward {i}" for i in range(4)]
 WIDE = 1_000_000
@@ -432,3 +434,18 @@ def test_intervals_hold_what_is_beyond_all_bins_and_declared():
             answer = session.sql("SELECT STDDEV_POP(x) AS s FROM pay", epsilon=0.3).run().frame
         held += answer["s_lower"][0] <= x.std() <= answer["s_upper"][0]
     assert held >= 16  # fewer than one in 10^4 times where 90% hold; 35% did
+
+
+def test_what_bounds_take_is_told_where_each_of_many_bins_is_hidden():
+    """Of 60% zeros at epsilon .05: a law was fitted to noise in the next bins, and intervals ended below the mean."""
+    edges = np.concatenate([np.linspace(0.0, 1_020.0, 13), 1_020.0 + 900.0 * 1.35 ** np.arange(8)])
+    counts = np.array([5_930, 400, 620, 600, 480, 420, 310, 250, 220, 170, 110, 100, 390] + [0] * 7, dtype=float)
+    places, scale, random = (edges[1:] + edges[:-1]) / 2, 450.0, np.random.default_rng(4)
+    taken, held = float(np.maximum(places - 85.0, 0.0) @ counts / counts.sum()), []
+    for _ in range(400):
+        noisy = counts + random.laplace(0.0, scale / np.sqrt(2), counts.size)
+        if found_bins(noisy, scale, edges, law_of("laplace").tail_ratio, squares=False) == (0, 1):
+            told = lost_between(noisy, scale, edges, (0, 1), 0.0, 85.0, squares=False)
+            held.append(told.most >= taken)
+    assert len(held) > 100
+    assert np.mean(held) > 0.9  # .77 were

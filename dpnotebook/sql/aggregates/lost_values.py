@@ -27,6 +27,7 @@ PLACES = 5  # of a normal number, for what noise says of bins in which units are
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
 FURTHER, FARTHER = 8, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
+AS_NARROW, SEVERAL = 1.01, 3  # times as wide a bin is at most that is as narrow as another; so many are not chance
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 
@@ -174,7 +175,7 @@ def ways_lost(
     inside = slice(*found)
     hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy)
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
-    if (beside := _beside_one_value(edges, found)) is not None:  # no law of a tail tells of other values
+    if (beside := _beside_one_value(edges, found, several=not heavy)) is not None:  # of these no law tells
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
         seen, of_seen = noisy[beside], each[beside][: noisy[beside].size]
         told, error = seen @ of_seen, scale * np.sqrt((of_seen**2).sum(axis=0))
@@ -188,12 +189,18 @@ def ways_lost(
     return np.asarray(lost[order[(2 * np.arange(KEPT) + 1) * order.size // (2 * KEPT)]])
 
 
-def _beside_one_value(edges: Floats, found: tuple[int, int]) -> slice | None:
-    """Return the bins behind the found ones up to twice as far as these, where all that is found is one value."""
+def _beside_one_value(edges: Floats, found: tuple[int, int], *, several: bool) -> slice | None:
+    """Return the bins behind the found ones up to twice as far as these, where all that is found is one value.
+
+    Or one bin, if `several` of the next ones count: as narrow as it, they lie where values surely are, and noise hides
+    that in each of them. Heavier laws hold it anyway.
+    """
     first, end = (float(edges[place]) for place in found)
     size = max(abs(first), abs(end))
     if end - first > ONE_VALUE * size:
-        return None
+        wider = np.flatnonzero(np.diff(edges)[found[1] :] > (end - first) * AS_NARROW)
+        last = found[1] + int(wider[0]) if wider.size else edges.size - 1
+        return slice(found[1], last) if several and found[1] - found[0] == 1 and last - found[1] >= SEVERAL else None
     return slice(found[1], max(int(np.searchsorted(edges, end + size)), found[1]))
 
 
