@@ -29,6 +29,7 @@ from dpnotebook.sql.aggregates.budget_split import (
     cost_of,
     found_with,
     has_range,
+    measured_before,
     needs_bounds,
     of_columns,
     of_norms,
@@ -53,7 +54,7 @@ from dpnotebook.sql.aggregates.covariance import USUALLY, moved_as
 from dpnotebook.sql.aggregates.function import AggregateFunction
 from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best_layers
 from dpnotebook.sql.aggregates.layers import layers_of
-from dpnotebook.sql.aggregates.moved import with_alone
+from dpnotebook.sql.aggregates.moved import by_hidden_rows, with_alone
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import (
     described,
@@ -517,6 +518,10 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
                 norms = _wider_norms(select, i, books) or norms
             if norms is not None:
                 found[i] = norms
+    for i in range(len(select.aggregates)):  # of a variance and its root, that have one vector
+        if (before := measured_before(select, i)) is not None and needs_bounds(select, i):
+            both = [found[j] for j in (before, i) if j in found]
+            found |= dict.fromkeys((before, i), max(both, key=lambda norms: norms.units)) if both else {}
     return found
 
 
@@ -758,7 +763,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     usual = _usual(select, index, norms)
     if function.centres and norms.means is not None:
         if values is None or (choices := _choices(select, index, norms)) is None:
-            return Clip(usual, cut=norms.cut)
+            return Clip(usual, cut=norms.cut) if usual else _of_one_row(select, index, norms)
         chosen, (worth, answer) = choices.best(noise / _moved_as(function)), _worth(aggregate, values, norms.cut)
         about, most, _, apart, looked = chosen.moved[:5]
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
@@ -778,6 +783,23 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
         norm, lost = at_most, Taken(0.0, 0.0)
     return Clip((Fraction(0), norm), lost, norms.cut)
+
+
+def _of_one_row(select: PrivateSelect, index: int, norms: Norms) -> Clip:
+    """Return the norm of one row of a unit, between declared bounds, where noise hides how many rows units have.
+
+    All units count about alike then, whatever they have: a mean needs no more. Where values lie inside these bounds is
+    as good as hidden too: vectors are about the middle, and none of a single row is cut.
+    """
+    aggregate = select.aggregates[index]
+    function, values = function_of(aggregate.kind), aggregate.values or aggregate.within
+    usual = None if function.paired or function.weighted else function.usual_norm(values and values[:2], 1)
+    if usual is None:
+        return Clip(None, cut=norms.cut)
+    weights = 1 if norms.weights is None else Fraction(norms.weights.longer)
+    units = max(float(sum(norms.counts)), float(norms.scale) * math.sqrt(len(norms.counts)), 1.0)
+    moved = by_hidden_rows(usual, units, squares=function.squares)
+    return Clip((*usual[:-1], usual[-1] * weights), cut=Taken(0.0, 0.0, below=0.0, above=0.0), moved=moved)
 
 
 def _moved_as(function: AggregateFunction) -> float:

@@ -123,7 +123,7 @@ class ValueHistogram:
         whole = aggregate.integer and not function.centres
         told = self if aggregate.within is None else _inside(self, aggregate.within)
         safe = aggregate.within is not None and not function.squares  # whose noise grows with the square of bounds
-        found, cut = _bounds(told, of, whole, steps, safe=safe, closed=told is not self)
+        found, cut = _bounds(told, of, whole, steps, safe=safe, ends=aggregate.within)
         if aggregate.within is not None:
             found, cut = told._or_declared(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
@@ -307,7 +307,7 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
 
 @lru_cache(maxsize=256)
 def _bounds(
-    told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool, closed: bool
+    told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool, ends: Bounds | None
 ) -> tuple[Bounds | None, Taken]:
     """Return `ValueHistogram.bounds` for an amount of noise, in steps of its logarithm."""
     if told.between is None:
@@ -318,8 +318,9 @@ def _bounds(
         span = span if span is None or told.sure is None else _hull(span, told.sure)
         found = None if span is None else (span, Taken())
     else:
+        between = None if ends is None else (float(ends[0]), float(ends[1]))
         found = trimmed(
-            counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure, safe, closed
+            counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure, safe, between
         )
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":

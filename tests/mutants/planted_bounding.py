@@ -15,6 +15,14 @@ WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_
 
 PLANTED = (
     Mutant(
+        "a variance and its root are measured apart, each with the noise that both pay for",
+        "a person loses twice what is charged",
+        "sql/aggregates/building.py",
+        "if (before := measured_before(select, i)) is not None:",
+        "if (before := measured_before(select, i)) is not None and not function_of(aggregate.kind).squares:",
+        ("sql/test_sql_privacy.py::test_a_variance_and_its_root_together_cost_what_is_charged",),
+    ),
+    Mutant(
         "several different values of a unit are paid for as one",
         "a person who brings three values loses three times what is charged",
         COMPONENTS,

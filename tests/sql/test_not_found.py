@@ -110,3 +110,26 @@ def test_with_few_people_the_answer_is_a_count_or_nothing(opened):
         release = session.sql("SELECT ANON_SUM(income) AS a FROM people", epsilon=1.0, fresh=True).run()
         found += not np.isnan(release.value)
     assert found <= 1
+
+
+@pytest.mark.parametrize("aggregate", ["AVG", "STDDEV_POP"])
+def test_declared_bounds_give_an_answer_where_rows_of_units_are_hidden(aggregate):
+    """It was NULL, and paid in full, as noise hid how many rows each person has."""
+    rng = np.random.default_rng(5)
+    held, sessions = 0, 24
+    for _ in range(sessions):
+        rows = np.minimum(np.ceil(rng.pareto(1.5, 300) + 0.5).astype(int), 50)
+        score = rng.normal(50, 10, rows.sum()) + np.repeat(np.log2(rows), rows)  # who has more rows has larger ones
+        frame = pd.DataFrame({"who": np.repeat(np.arange(300), rows), "score": score.clip(0, 100)})
+        with dpn.Session(budget=dpn.Budget(5.0, 1e-6), ledger=":memory:") as session:
+            session.protect(frame, "visits", unit="who", domain={"score": dpn.Bins(0, 100, width=1)})
+            release = session.sql(f"SELECT {aggregate}(score) AS a FROM visits", epsilon=0.1).run()
+        answer = release.frame.iloc[0]
+        assert np.isfinite(answer[["a", "a_std_error", "a_lower", "a_upper"]].astype(float)).all()
+        assert 0 <= answer["a_lower"] <= answer["a"] <= answer["a_upper"] <= 100
+        truth = frame["score"].mean() if aggregate == "AVG" else frame["score"].std(ddof=0)
+        held += answer["a_lower"] <= truth <= answer["a_upper"]
+    assert held >= 17  # at 95%, fewer are rarer than one in 10^5 times
+    (note,) = release.notes
+    assert "count less" in note
+    assert "intervals are longer for that" in note

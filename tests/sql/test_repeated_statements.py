@@ -68,3 +68,19 @@ def test_a_root_of_a_variance_is_a_deviation(session):
     for asked in ("STDDEV_POP(age)", "SQRT(VAR_POP(age))", "100 * SQRT(VAR_POP(age))"):
         query = session.sql(f"SELECT {asked} AS sd FROM visits", epsilon=0.2)
         assert query.plan.free, asked
+
+
+def test_a_variance_and_its_root_in_one_statement_are_one_measurement(session):
+    """Each had half of the price, and twice the error."""
+    both = session.sql("SELECT sex, STDDEV(age) AS s, VAR_POP(age) AS v FROM visits GROUP BY sex", epsilon=0.2)
+    alone = session.sql("SELECT sex, VAR_POP(age) AS v FROM visits GROUP BY sex", epsilon=0.2)
+    assert [part.name for part in both.plan.parts] == ["s", "v"]
+    for part in both.plan.parts:  # each keeps a line of the card
+        assert np.isfinite(part.half_width)
+    assert both.plan.parts[1].half_width == pytest.approx(alone.plan.parts[0].half_width, rel=1e-9)
+    frame = both.run().frame
+    assert alone.plan.free
+    ends, of_root = ["v", "v_lower", "v_upper"], ["s", "s_lower", "s_upper"]
+    root = frame[of_root].to_numpy() ** 2 / frame[ends].to_numpy()
+    assert (root > 1).all()
+    assert (root < 1.02).all()  # a sample's

@@ -121,6 +121,22 @@ def test_the_worst_unit_costs_what_is_charged_and_no_more(name, kind, most, acco
     assert cost > 0.999
 
 
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE])
+@pytest.mark.parametrize(("kind", "most"), [("groups", 3), ("rows", 1), ("rows", 4)])
+def test_a_variance_and_its_root_together_cost_what_is_charged(kind, most, accountant):
+    """They are one measurement, for which both pay, also where other bounds were found for each."""
+    asked = select(
+        aggregate("variance"), aggregate("deviation", population=False), kind=kind, most=most, selection="all"
+    )
+    found = [(Fraction(-100), Fraction(100)), (Fraction(1, 3), Fraction(5))]
+    measured = plan(asked, accountant, UNITS, found=dict(enumerate(found)))
+    main = sum(shares(asked, UNITS, accountant).main)
+    assert measured.parts[0].blocks == measured.parts[1].blocks
+    assert measured.parts[0].bounds == measured.parts[1].bounds
+    _, cost = worst_unit(measured, AGGREGATES["deviation"], "deviation")
+    assert 0.999 * main < cost * UNITS < main * (1 + 1e-12)
+
+
 def sharper_case(name, kind, most, accountant, times):
     """Return what is measured at a cost of one unit, the same made as precise as `times` that, and what that costs."""
     asked = select(AGGREGATES[name], kind=kind, most=most, selection="all")

@@ -39,7 +39,7 @@ OF_WEIGHTS = 40
 # more, so that its noise is no more than this, but for half of all.
 FIRST = (Fraction(1, 10), Fraction(1, 2))
 QUIET_RANGE = 10
-MOST_INSIDE = Fraction(1, 4)  # in place of half of all, where declared bounds hold if noise hides what is inside
+MOST_INSIDE = Fraction(1, 4)  # in place of half, of quantiles: declared bounds hold if noise hides what is inside
 
 # Of a price, what finds how many rows of a unit should count. What is not known of that tells on every group, less so
 # the more groups there are: with few of them it gets more.
@@ -234,9 +234,9 @@ def _least(select: PrivateSelect, index: int) -> int:
 def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     """Return what of the share of an aggregate is for finding its bounds.
 
-    Little where they are found inside declared ones: these hold where noise hides them.
+    Little of a quantile's where they are found inside declared ones: it hardly errs the more, the wider these are.
     """
-    inside = select.aggregates[index].inside
+    inside = select.aggregates[index].inside and function_of(select.aggregates[index].kind).levelled
     if has_range(select, index):
         columns = sum(_is_sought(select, index, one) for one in select.aggregates[index].operands)
         quiet = columns * UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
@@ -363,10 +363,18 @@ def _least_of(whole: int, histograms: int) -> int:
 
 def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:
     """Return what an aggregate may cost, with what those pay that are read off the same measurement."""
+    return sum(shares.main[i] for i in range(len(select.aggregates)) if i == index or _read_off(select, index, i))
+
+
+def measured_before(select: PrivateSelect, index: int) -> int | None:
+    """Return the number of an earlier aggregate from whose measurement one is read off; None where there is none."""
+    return next((i for i in range(index) if _read_off(select, index, i)), None)
+
+
+def _read_off(select: PrivateSelect, index: int, other: int) -> bool:
     aggregate = select.aggregates[index]
-    read_off = function_of(aggregate.kind).measured_with
-    others = (i for i, other in enumerate(select.aggregates) if i != index and read_off(aggregate, other))
-    return shares.main[index] + sum(shares.main[i] for i in others)
+    alike = select.contribution_of(index) == select.contribution_of(other)
+    return alike and function_of(aggregate.kind).measured_with(aggregate, select.aggregates[other])
 
 
 def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:

@@ -16,13 +16,14 @@ from dpnotebook.sql.aggregates.budget_split import (
     cost_of,
     found_with,
     has_range,
+    measured_before,
     needs_bounds,
     of_range,
     operands,
 )
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import PARTS, clipped_spread, threshold, weighted_threshold
 from dpnotebook.sql.select import Aggregate, Contribution, PrivateSelect
 
@@ -60,8 +61,11 @@ def measuring(
     """
     found = found or {}
     builder = Builder(select.contribution, accountant)
-    parts = []
+    parts: list[AggregateInput] = []
     for i, aggregate in enumerate(select.aggregates):
+        if (before := measured_before(select, i)) is not None:  # whatever bounds have its measurement is paid for
+            parts.append(function_of(aggregate.kind).read_off(parts[before], aggregate))
+            continue
         builder.contribution = contribution = select.contribution_of(i)
         _check_contribution(aggregate, contribution, accountant.law)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds

@@ -439,6 +439,11 @@ class AggregateFunction:
         """Return whether another aggregate is read off the same measurement, for which both pay."""
         return False
 
+    def read_off(self, part: AggregateInput, aggregate: Aggregate) -> AggregateInput:
+        """Return what an aggregate is worked out from, given that of another one with which it is measured."""
+        own = input_of(aggregate, ())
+        return replace(part, kind=own.kind, fractions=own.fractions, array=own.array, population=own.population)
+
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add what is measured for an aggregate, and return what it is worked out from.
 

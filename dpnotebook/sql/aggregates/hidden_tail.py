@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
+ENDLESS = 0.5  # shape of a law, from which on its variance has no end
 SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of the bins that are found behind the start
 # Of others, whose logarithms thin out as normal ones do: their spread, and by how much the logarithm of their weight is
 # less. What is lost behind bounds is told by these as well, as most of what people earn, pay or wait for falls so.
@@ -154,6 +155,21 @@ def possible_losses(
     ways, nobody = (np.arange(WAYS) + 0.5) / WAYS, max(1.0 - float(weights.sum()), 0.0)
     picked = _at(weights, order, ways - nobody)
     return np.asarray(losses[picked] * (ways >= nobody)[:, None])
+
+
+def endless_variance(noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> float:
+    """Return how likely the tail behind the last bin that is found is one whose variance has no end.
+
+    Parameters
+    ----------
+    noisy, scale, edges, first, end
+        As for `possible_losses`.
+    """
+    if end >= noisy.size:
+        return 0.0
+    laws = _laws(noisy, scale, edges, first, end, LOUD[:1], alike=False, bent=True)
+    weights = laws.weights.reshape(len(SPREADS), -1)[:, : len(SHAPES)]
+    return float(weights[:, np.array(SHAPES) >= ENDLESS].sum())
 
 
 class _Laws(NamedTuple):

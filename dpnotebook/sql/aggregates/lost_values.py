@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.sql.aggregates.hidden_tail import possible_losses
+from dpnotebook.sql.aggregates.hidden_tail import endless_variance, possible_losses
 
 Floats = NDArray[np.float64]
 
@@ -22,10 +22,12 @@ SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most
 # The same of variances: ways tell far more of these than columns have, beside which noise is little.
 SELDOM_SQUARED = 0.04
 RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails are few and make intervals far longer
+LIKELY = 0.25  # that a variance has no end: then few far values decide about it, and more heavily
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
 FURTHER, FARTHER = 8, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
+AS_NARROW, SEVERAL = 1.01, 3  # times as wide a bin is at most that is as narrow as another; so many are not chance
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
 
@@ -61,7 +63,7 @@ def lost_between(
     *,
     squares: bool,
     heavy: bool = False,
-    closed: bool = False,
+    ends: tuple[float, float] | None = None,
 ) -> Lost:
     """Return what keeping values between bounds takes from their mean or their variance.
 
@@ -77,8 +79,8 @@ def lost_between(
         Whether it is a variance.
     heavy
         Whether it is a sum, of which more seldom far values are the most; as for `possible_losses`.
-    closed
-        Whether nothing lies beyond the edges, as where they are declared.
+    ends
+        Beyond which nothing lies, where that is declared: who is counted in the last bins may be as far as that.
     """
     inside = slice(*found)
     most_of_ways = 1.0 - (RARELY if heavy else SELDOM)
@@ -90,7 +92,11 @@ def lost_between(
     sides = []  # above and below
     for end, turn in ((high, 1), (low, -1)):
         told = (turn * edges)[::turn]
-        told = _farther(told, found[0] if turn > 0 else noisy.size - found[1]) if heavy and not closed else told
+        first = found[0] if turn > 0 else noisy.size - found[1]
+        if ends is not None:
+            told = _up_to(told, first, ends[1] if turn > 0 else -ends[0])
+        elif heavy:
+            told = _farther(told, first)
         places = turn * _places(told)
         outside = np.maximum(turn * (places - end), 0.0)
         respects = [outside**2, outside]
@@ -101,7 +107,10 @@ def lost_between(
             for summed in (np.mean, np.max)
         )
         bins = _turned(found, noisy.size, turn)
-        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy))
+        if told.size > edges.size:  # who is counted in the last bin may be far beyond
+            bins = min(bins[0], noisy.size - 2), min(bins[1], noisy.size - 1)
+        endless = squares and ends is not None and endless_variance(noisy[::turn], scale, told, *bins) > LIKELY
+        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy or endless))
     above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
         less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
@@ -124,6 +133,12 @@ def _farther(edges: Floats, first: int) -> Floats:
     """Return edges with others behind the last, each as many times as far from the first bin in which units are."""
     away = (edges[-1] - edges[first]) * FARTHER ** np.arange(1, FURTHER + 1)
     return np.concatenate([edges, edges[first] + away])
+
+
+def _up_to(edges: Floats, first: int, end: float) -> Floats:
+    """Return edges with others behind the last, up to where everything ends."""
+    farther = _farther(edges, first)
+    return np.unique(np.minimum(farther, max(end, float(edges[-1]))))
 
 
 def _turned(found: tuple[int, int], size: int, turn: int) -> tuple[int, int]:
@@ -160,7 +175,7 @@ def ways_lost(
     inside = slice(*found)
     hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy)
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
-    if (beside := _beside_one_value(edges, found)) is not None:  # no law of a tail tells of other values
+    if (beside := _beside_one_value(edges, found, several=not heavy)) is not None:  # of these no law tells
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
         seen, of_seen = noisy[beside], each[beside][: noisy[beside].size]
         told, error = seen @ of_seen, scale * np.sqrt((of_seen**2).sum(axis=0))
@@ -174,12 +189,18 @@ def ways_lost(
     return np.asarray(lost[order[(2 * np.arange(KEPT) + 1) * order.size // (2 * KEPT)]])
 
 
-def _beside_one_value(edges: Floats, found: tuple[int, int]) -> slice | None:
-    """Return the bins behind the found ones up to twice as far as these, where all that is found is one value."""
+def _beside_one_value(edges: Floats, found: tuple[int, int], *, several: bool) -> slice | None:
+    """Return the bins behind the found ones up to twice as far as these, where all that is found is one value.
+
+    Or one bin, if `several` of the next ones count: as narrow as it, they lie where values surely are, and noise hides
+    that in each of them. Heavier laws hold it anyway.
+    """
     first, end = (float(edges[place]) for place in found)
     size = max(abs(first), abs(end))
     if end - first > ONE_VALUE * size:
-        return None
+        wider = np.flatnonzero(np.diff(edges)[found[1] :] > (end - first) * AS_NARROW)
+        last = found[1] + int(wider[0]) if wider.size else edges.size - 1
+        return slice(found[1], last) if several and found[1] - found[0] == 1 and last - found[1] >= SEVERAL else None
     return slice(found[1], max(int(np.searchsorted(edges, end + size)), found[1]))
 
 

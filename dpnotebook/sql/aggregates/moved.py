@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ Floats = NDArray[np.float64]
 
 TINY = 1e-300
 WALKED = 0.1  # standard deviations: how far means of units are taken to move where their number of rows doubles
+HIDDEN_DOUBLINGS = 2.0  # of the number of rows, between the mean of units and that of rows where noise hides that
 USUAL_SPREAD = 0.4  # half-widths of declared bounds: how far values are spread where nobody tells
 STRETCHED = 1.5  # of 1, 1.5 and 2 the least with which intervals of averages hold nine times of ten in most tables
 
@@ -68,12 +70,33 @@ def with_moved(measuring: Measuring, *told: Mapping[int, Taken], rows: CountedRo
     return replace(measuring, parts=tuple(parts))
 
 
+def by_hidden_rows(bounds: Sequence[Fraction], units: float, *, squares: bool) -> Taken:
+    """Return by how much a mean or a variance is taken to move where all units count alike, whatever rows they have.
+
+    Parameters
+    ----------
+    bounds
+        Between which values are, first of all.
+    units
+        About how many there are, or noise hides.
+    squares
+        Whether it is a variance.
+    """
+    size = _size(bounds, [], squares=squares)
+    about = math.hypot(WALKED * HIDDEN_DOUBLINGS, 1.0 / math.sqrt(units)) * size
+    return Taken(about, 2.0 * about)
+
+
 def _spread(part: AggregateInput, told: Sequence[float]) -> float:
     """Return how far values are spread about a mean, or their squares about a variance, by what is told of values."""
     assert part.bounds is not None
-    low, high = (float(bound) for bound in part.bounds[:2])
+    return _size(part.bounds, told, squares=function_of(part.kind).squares)
+
+
+def _size(bounds: Sequence[Fraction], told: Sequence[float], *, squares: bool) -> float:
+    low, high = (float(bound) for bound in bounds[:2])
     size = next(filter(math.isfinite, told), USUAL_SPREAD * (high - low) / 2)
-    return math.sqrt(2.0) * size**2 if function_of(part.kind).squares else size
+    return math.sqrt(2.0) * size**2 if squares else size
 
 
 def with_alone(moved: Taken, alone: Sequence[Sequence[float]], norm: float, share: float) -> Taken:

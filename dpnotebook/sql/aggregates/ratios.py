@@ -46,6 +46,7 @@ from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
 
+SPREADS = ("variance", "deviation")  # kinds of what is worked out from one measurement
 COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
 CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half-width are those of all values
@@ -548,6 +549,11 @@ class Variance(Ratio):
     nodes: ClassVar[tuple[type[exp.Expr], ...]] = (exp.Variance, exp.VariancePop)
     statistics = (ValueCount(), CentredValue(), SquaredValue())
     rowwise = squares = counts_and_sums = True
+
+    def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
+        """Return whether the other one is a variance, or the root of one, of the same values."""
+        mine, theirs = ((one.input, one.bounds, one.values, one.within) for one in (aggregate, other))
+        return other.kind in SPREADS and mine == theirs
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add the number of values, their centred sum, and that of their squares."""

@@ -85,7 +85,8 @@ def redraw(
     for i, part in enumerate(measuring.parts):
         if part.layers:
             values[i] = _of_layers(measuring, i, numbers, noise) / measuring.weights_of(groups)
-        told = salt, np.ascontiguousarray(numbers).tobytes(), str(i).encode()
+        first = next(j for j, other in enumerate(measuring.parts) if other.blocks == part.blocks)  # moved as it is
+        told = salt, np.ascontiguousarray(numbers).tobytes(), str(first).encode()
         if any(part.moves) or part.drawn or part.pair:
             known = function_of(part.kind).known(measuring, part, numbers)
             values[i] = _moved(part, values[i], np.ones(groups) if known is None else known.sizes, told)

@@ -133,7 +133,7 @@ def trimmed(
     tail_ratio: float = 1.0,
     sure: Bounds | None = None,
     safe: bool = False,
-    closed: bool = False,
+    ends: tuple[float, float] | None = None,
 ) -> tuple[Bounds, Taken] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
@@ -155,8 +155,8 @@ def trimmed(
         What the bounds hold at least; None where these counts alone tell.
     safe
         Whether what they may take, in place of what is expected, is to be little beside the noise.
-    closed
-        Whether nothing lies beyond the edges, as where they are declared.
+    ends
+        As for `lost_between`.
 
     Returns
     -------
@@ -173,10 +173,10 @@ def trimmed(
     below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first)[:, ::-1]
     likely = _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
     below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
-    ends = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
-    total, places = max(float(likely.sum()), 1.0), (ends[1:] + ends[:-1]) / 2
+    finer = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
+    total, places = max(float(likely.sum()), 1.0), (finer[1:] + finer[:-1]) / 2
     mean = float(np.clip(places @ likely / total, places[0], places[-1]))
-    lows, highs = ends[ends < mean], ends[ends > mean]
+    lows, highs = finer[finer < mean], finer[finer > mean]
     if sure is not None:
         lows, highs = lows[lows <= float(sure[0])], highs[highs >= float(sure[1])]
     pairs = np.meshgrid(lows, highs, indexing="ij")
@@ -189,13 +189,13 @@ def trimmed(
     error = noise / total * spread
     if safe:
         heavy = _finer(_counts(noisy, scale, edges, found)[1])
-        feared = bias(heavy, ends, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
+        feared = bias(heavy, finer, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
         best = int(np.argmin(feared**2 + error.ravel() ** 2))
         low, high = (float(side.flat[best]) for side in pairs)
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
-        low, high = least_off(error, *ways, ends, lows, highs, mean, squares)
-    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", closed=closed)
+        low, high = least_off(error, *ways, finer, lows, highs, mean, squares)
+    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", ends=ends)
     places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left

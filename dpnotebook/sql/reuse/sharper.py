@@ -21,7 +21,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import Shares
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import without_combinations
@@ -244,7 +244,7 @@ def _at(
         return None
     costs, (scales, units_missing) = found[1], lacks
     for i, norms in known().items():
-        bounds, prices = released.measuring.parts[i].bounds, (by_itself[1].main[i], costs.main[i])
+        bounds, prices = released.measuring.parts[i].bounds, [cost_of(select, of, i) for of in (by_itself[1], costs)]
         if bounds and not still_suits(select, i, norms, bounds, prices[0], books.accountant, prices[1]):
             return None
     rows, known_histogram = released.measuring.contribution.most, known_rows(select, books)
