@@ -15,7 +15,9 @@ from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.expected import clipped
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
-from dpnotebook.sql.profile import known_norms, known_values, profile_keys
+from dpnotebook.sql.known_values import known_values
+from dpnotebook.sql.profile import known_norms
+from dpnotebook.sql.profile_keys import profile_keys
 
 UNITS = 6_000
 BY_CITY = "SELECT city, {} AS n FROM visits GROUP BY city"

@@ -39,7 +39,7 @@ def profiles(ledger: Ledger, tables: Iterable[str]) -> pd.DataFrame:
 
 
 def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from dpnotebook.sql.profile import ranges_told
+    from dpnotebook.sql.known_values import ranges_told
     from dpnotebook.sql.rows_profile import rows_told
     from dpnotebook.sql.statement_json import statement_from_json
 

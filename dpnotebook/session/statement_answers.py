@@ -45,9 +45,11 @@ from dpnotebook.sql.aggregates.taken import BESIDE_MOST, Taken, taken_from_json,
 from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.group_weights import GroupWeights, of_equal_size
+from dpnotebook.sql.measured_profile import SIZES, measured_profile, measured_ranges, measured_weights
 from dpnotebook.sql.plan import StatementPlan
-from dpnotebook.sql.profile import SIZES, Clip, measured_profile, measured_ranges, measured_weights, weights_key
+from dpnotebook.sql.profile import Clip
 from dpnotebook.sql.profile import clips as clips_of
+from dpnotebook.sql.profile_keys import weights_key
 from dpnotebook.sql.reuse.known import PROMISED
 from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups

@@ -33,18 +33,10 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
 from dpnotebook.sql.group_weights import GroupWeights
+from dpnotebook.sql.known_values import known_values
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, finding, price, split, units_for
-from dpnotebook.sql.profile import (
-    Clip,
-    Norms,
-    certain_clips,
-    known_norms,
-    known_values,
-    profile_keys,
-    seeks_weights,
-    weights_key,
-    with_known_weights,
-)
+from dpnotebook.sql.profile import Clip, Norms, certain_clips, known_norms, seeks_weights, with_known_weights
+from dpnotebook.sql.profile_keys import profile_keys, weights_key
 from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answers, best_known, planned_measures
 from dpnotebook.sql.reuse.outlines import outline

@@ -31,17 +31,8 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.profile import (
-    Clip,
-    KnownPairs,
-    KnownValues,
-    Norms,
-    certain_clips,
-    clips,
-    is_enough,
-    known_ranges,
-    known_values,
-)
+from dpnotebook.sql.known_values import KnownPairs, KnownValues, known_ranges, known_values
+from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement

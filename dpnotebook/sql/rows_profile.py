@@ -24,8 +24,10 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
 from dpnotebook.sql.aggregates.weights_moved import AVERAGED, PAIRED, RANKED
+from dpnotebook.sql.known_values import COARSER, HIDDEN
 from dpnotebook.sql.level_texts import dumps, level_texts
-from dpnotebook.sql.profile import COARSER, HIDDEN, Books, Run, recorded
+from dpnotebook.sql.profile import Run
+from dpnotebook.sql.profile_keys import Books, recorded
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite.profiles import rows_of_units
 from dpnotebook.sql.select import Aggregate, PrivateSelect

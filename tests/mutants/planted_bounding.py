@@ -60,7 +60,7 @@ PLANTED = (
     Mutant(
         "how much vectors grow is told with the noise of one of two numbers",
         "a person changes both by as much as that noise is for",
-        "sql/profile.py",
+        "sql/measured_profile.py",
         "scale = accountant.scale(2 * quarter, 2 * STEPS**2)",
         "scale = accountant.scale(2 * quarter, STEPS**2)",
         (f"{WEIGHTS}_all_that_is_drawn_costs_what_was_charged_and_noise_is_what_the_release_says",),
@@ -68,7 +68,7 @@ PLANTED = (
     Mutant(
         "sizes of groups are told without noise",
         "how many rows a group has decides what is drawn for it",
-        "sql/profile.py",
+        "sql/measured_profile.py",
         "sizes = exact + draw(law.name, scale, exact.size)",
         "sizes = exact + 0 * draw(law.name, scale, exact.size)",
         (f"{WEIGHTS}_sizes_of_groups_are_read_off_noisy_numbers",),
@@ -304,7 +304,7 @@ PLANTED = (
     Mutant(
         "what units have on average has the noise of counts",
         "a sum of up to 1,024 steps a unit is told with noise for one",
-        "sql/profile.py",
+        "sql/measured_profile.py",
         "histogram_scale(accountant, each) * STEPS_OF_MEANS",
         "histogram_scale(accountant, each)",
         (
@@ -315,7 +315,7 @@ PLANTED = (
     Mutant(
         "norms are found in the exact histogram",
         "how many rows the one with the most has is told",
-        "sql/profile.py",
+        "sql/measured_profile.py",
         "noisy = counts + draw(accountant.noise, norms.scale, counts.size)",
         "noisy = counts + 0 * draw(accountant.noise, norms.scale, counts.size)",
         ("sql/test_sql_privacy.py::test_norms_are_found_in_noisy_numbers",),
@@ -379,7 +379,7 @@ PLANTED = (
     Mutant(
         "of two histograms of values one is for nothing",
         "a first correlation costs a fifth more than is charged",
-        "sql/profile.py",
+        "sql/measured_profile.py",
         "spent = sum(each[1] for each in searched[i] if each is not None)",
         "spent = max(each[1] for each in searched[i] if each is not None)",
         (f"{PAIRS}::test_a_clipped_pair_and_its_profile_cost_what_it_costs",),

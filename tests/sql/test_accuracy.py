@@ -16,7 +16,8 @@ from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.noising import noisy, released
-from dpnotebook.sql.profile import clips, measured_profile
+from dpnotebook.sql.measured_profile import measured_profile
+from dpnotebook.sql.profile import clips
 from dpnotebook.sql.rewrite.bounded_aggregation import magnitudes, totals
 
 duckdb = pytest.importorskip("duckdb")

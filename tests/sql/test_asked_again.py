@@ -9,7 +9,7 @@ from reused_visits import MUCH, assert_same, protected
 
 import dpnotebook as dpn
 from dpnotebook.dialect.text import DIALECT
-from dpnotebook.sql import profile
+from dpnotebook.sql import profile_keys
 from dpnotebook.sql.reuse import rows
 from dpnotebook.sql.reuse.rows import read_rows, relation_key
 from dpnotebook.sql.reuse.spelling import all_of
@@ -218,7 +218,7 @@ def test_releases_that_earlier_versions_recorded_are_found(monkeypatch):
             return read_rows(text, as_written=True)
 
         with monkeypatch.context() as patch:
-            for module in (rows, profile):
+            for module in (rows, profile_keys):
                 patch.setattr(module, "read_rows", as_written)
             session.sql(written, epsilon=20.0).run()
             recorded = session.ledger.get(1).plan["relations"]

@@ -12,10 +12,11 @@ from private_selects import aggregate, fixed_noise, select
 
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.sql import profile, value_histogram
+from dpnotebook.sql import value_histogram
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, magnitude_edges
 from dpnotebook.sql.aggregates.bounds_choice import noise_between
 from dpnotebook.sql.aggregates.budget_split import cost_of, of_range, shares, whole_of, with_rest
+from dpnotebook.sql.known_values import noise_of_values
 
 ROWS = 5_000
 COLUMNS = {
@@ -61,7 +62,7 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
     lows, highs = np.quantile(values, ENDS), np.quantile(values, 1 - ENDS)
     if kind == "sum":
         lows, highs = np.minimum(lows, 0.0), np.maximum(highs, 0.0)
-    noise = profile._noise_of_values(chosen, 0, units, accountant, 1)
+    noise = noise_of_values(chosen, 0, units, accountant, 1)
     best = min(error(low, high, noise) for low in lows for high in highs if high > low)
     share, errors, parts = shares(chosen, units, accountant), [], []
     for _ in range(runs):
@@ -69,7 +70,7 @@ def times_the_best(kind, values, law, runs, monkeypatch, draw):
         told, spent = value_histogram.measured_values(chosen, chosen.aggregates[0], accountant, costs, None, draw)
         assert spent <= share.auto[0]
         kept = cost_of(chosen, with_rest(chosen, share, {0: share.auto[0] - spent}), 0)
-        noise = profile._noise_of_values(chosen, 0, kept, accountant, 1)
+        noise = noise_of_values(chosen, 0, kept, accountant, 1)
         (low, high), _ = told.bounds(chosen.aggregates[0], noise)
         errors.append(error(float(low), float(high), noise))
         parts.append(spent / units)

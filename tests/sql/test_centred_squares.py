@@ -31,7 +31,7 @@ from dpnotebook.sql.aggregates.centring import (
 from dpnotebook.sql.aggregates.expected import taken_told
 from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS, UnitMeans, choices_for_means, longest
-from dpnotebook.sql.profile import LONGER
+from dpnotebook.sql.known_values import LONGER
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.profiles import norms
 from dpnotebook.sql.select import Aggregate, Contribution

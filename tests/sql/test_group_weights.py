@@ -19,7 +19,7 @@ import dpnotebook as dpn
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.session import statement_answers
-from dpnotebook.sql import profile
+from dpnotebook.sql import measured_profile
 from dpnotebook.sql.aggregates.added_up import added_up, sums
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.layers import Combination, numbers_of
@@ -27,7 +27,7 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, Noisy
 from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.group_weights import GroupWeights, weights_by_size
-from dpnotebook.sql.profile import SIZES, measured_weights
+from dpnotebook.sql.measured_profile import SIZES, measured_weights
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.lengthened import LONG, STEPS, lengthened
 from dpnotebook.sql.select import Aggregate, Contribution
@@ -248,7 +248,7 @@ def test_sizes_of_groups_are_read_off_noisy_numbers(monkeypatch):
     table = connect(frame([(str(unit), group, 1.0) for unit in range(4) for group in ["large"] * 3 + ["small"]]))
     chosen, told = select(kind="l2", aggregates=(Aggregate("count", "n"),)), []
     monkeypatch.setattr(
-        profile, "weights_by_size", lambda levels, groups, sizes, noise: told.append(sizes) or GroupWeights()
+        measured_profile, "weights_by_size", lambda levels, groups, sizes, noise: told.append(sizes) or GroupWeights()
     )
     there = totals(chosen, [SIZES], table, SECRET)
     for noise in (0, 12_345, -7):

@@ -28,7 +28,8 @@ from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.pair_bounds import Side, best_sides, noise_of_moments, taken_by
 from dpnotebook.sql.aggregates.ratios import weights
 from dpnotebook.sql.aggregates.taken import Taken
-from dpnotebook.sql.profile import clips, measured_profile, measured_ranges
+from dpnotebook.sql.measured_profile import measured_profile, measured_ranges
+from dpnotebook.sql.profile import clips
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.profiles import norms
 

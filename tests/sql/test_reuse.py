@@ -293,13 +293,14 @@ def test_ten_thousand_levels_are_looked_up_in_what_was_released():
 
 def test_what_earlier_versions_found_of_norms_is_used(noisy, monkeypatch):
     """They found it by the very text of the rows."""
-    from dpnotebook.sql import profile
+    from dpnotebook.sql import profile_keys
+
+    def earlier_key(part, select, aggregate, *_, **__):
+        return profile_keys._earlier_key(part, select, aggregate)
 
     ask = "SELECT room, sex, AVG(cost) AS m FROM visits WHERE floor > 0 GROUP BY room, sex"
     with monkeypatch.context() as patch:
-        patch.setattr(
-            profile, "_key", lambda part, select, aggregate, *_, **__: profile._earlier_key(part, select, aggregate)
-        )
+        patch.setattr(profile_keys, "key_of", earlier_key)
         assert noisy.sql(ask, epsilon=1.0).plan.profiles
         noisy.sql(ask, epsilon=1.0).run()
     assert noisy.sql(ask, epsilon=1.0, fresh=True).plan.profiles == ()

@@ -38,7 +38,8 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.sharpening import measured_scale, with_scales
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
-from dpnotebook.sql.profile import clips, measured_profile, measured_ranges
+from dpnotebook.sql.measured_profile import measured_profile, measured_ranges
+from dpnotebook.sql.profile import clips
 from dpnotebook.sql.reuse.sharper import lacking
 from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
 from dpnotebook.sql.statement_json import statement_from_json
