@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 SAMPLE = 1_000  # DuckDB's own
-DENSE = 17  # bits of whole numbers up to which rows are grouped by place and not by hash: some 20 MB a thread
+DENSE = 17  # bits of whole numbers up to which rows are grouped by place, not by hash: each thread has all places
 _numbers = itertools.count()
 
 
