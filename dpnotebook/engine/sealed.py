@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 SAMPLE = 1_000  # DuckDB's own
+DENSE = 17  # bits of whole numbers up to which rows are grouped by place, not by hash: each thread has all places
 _numbers = itertools.count()
 
 
@@ -114,6 +115,7 @@ def seal(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of its cursors too
     connection.execute("SET enable_external_access = false")
     connection.execute("SET enable_progress_bar = false")  # in notebooks it is a widget of its own
+    connection.execute(f"SET GLOBAL perfect_ht_threshold = {DENSE}")
     connection.execute("SET lock_configuration = true")
 
 

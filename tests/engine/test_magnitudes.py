@@ -8,12 +8,14 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.spark import first_held
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT
+from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.rewrite.profiles import norms, values
@@ -62,6 +64,23 @@ def test_vectors_have_the_same_norms(both):
     for one, other in zip(here, there, strict=True):  # where two engines round to other steps, each unit by one
         for sums, others in zip(one.sums or (), other.sums or (), strict=True):
             assert (np.abs(sums - others) <= one.counts).all()
+
+
+def test_norms_of_counts_are_exact_at_the_edges_of_bins():
+    """Powers of two and what is next to them: of one group, of two alike, and of two unlike ones."""
+    near = [2**i + more for i in range(11) for more in (-1, 0, 1) if 2**i + more > 0]
+    sizes = [*((n, 0) for n in near), *((n, n) for n in near), *((n, 3) for n in near)]
+    rows = [{"who": who, "ward": "AB"[k]} for who, pair in enumerate(sizes) for k in (0, 1) for _ in range(pair[k])]
+    tables = Workspace()
+    tables.add("visits", source_of(pd.DataFrame(rows)), "who", private=True)
+    asked = select("l2", 1)
+    asked = replace(asked, rows='SELECT "who" AS u, "ward" AS k0 FROM "visits"', inputs=0)
+    for kind, each in (("count", np.array(sizes)), ("units", np.array(sizes) > 0)):
+        (found,) = norms(asked, [(Aggregate(kind, kind), None)], lambda query: tables.run(query, ["visits"]))
+        lengths = np.sqrt((each.astype(np.int64) ** 2).sum(axis=1))
+        wanted, _ = np.histogram(lengths, norm_edges())
+        assert found.counts.tolist() == wanted.tolist()
+        assert found.counts.sum() == len(sizes)
 
 
 def test_values_are_in_the_same_bins(both):

@@ -61,6 +61,10 @@ class Presence(Statistic):
         """Return the norm: in one group a unit weighs 1, in more of them less."""
         return number(float(component.largest * component.step / part))
 
+    def alike(self, component: Component) -> bool:
+        """Return True."""
+        return True
+
 
 class PresenceInGroups(Statistic):
     """That a unit is in a group, or has a row there that has something in a column, in each of them."""
@@ -71,6 +75,10 @@ class PresenceInGroups(Statistic):
         """Return 1, or 0 where the column is NULL in all rows of the unit."""
         one = number(float(1 / part))
         return one if component.input is None else f"{one} * {_one_if(f'{_rows(component, columns)} > 0')}"
+
+    def alike(self, component: Component) -> bool:
+        """Return whether every unit is in a group that has rows there."""
+        return component.input is None
 
 
 class RowCount(Statistic):

@@ -234,6 +234,10 @@ class Statistic:
         """Return what a unit has in a group, in parts of a step, as a number without fraction; for "l2"."""
         raise ValueError(f"{shorten(self.name)} is no vector that can be clipped to a norm")
 
+    def alike(self, component: Component) -> bool:
+        """Return whether that is the same in all groups of a unit, and of all units."""
+        return False
+
 
 class AggregateFunction:
     """An aggregate over privacy units.

@@ -9,7 +9,7 @@ to an L2 norm is the usual step before Gaussian noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -170,10 +170,13 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
             rows = Columns(select.single)
             values = [clipping.of_vector(c, rows) for c in components]
             parts.group(rows.listed)
-            if parts.weigh():
+            weighs = parts.weigh()
+            if weighs:
                 values = [value if c.once else f"({value}) * w" for c, value in zip(components, values, strict=True)]
-            parts.choose("vectors", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
-            _clip(parts, components)
+            entries = {name: clipping.entry(c, value) for c, name, value in zip(components, names, values, strict=True)}
+            alike = {name: entries.pop(name) for c, name in zip(components, names, strict=True) if _is_alike(c, weighs)}
+            parts.choose("vectors", [f"{entry} AS {name}" for name, entry in entries.items()])
+            _clip(parts, components, alike)
     return parts.finished([f"{whole_sum(name)} AS {name}" for name in names])
 
 
@@ -289,19 +292,28 @@ def _parts_of(components: Sequence[Component]) -> dict[int, Fraction]:
     return {i: steps.part_for(most) for i, most in reach.items()}
 
 
-def _clip(parts: Parts, components: Sequence[Component]) -> None:
-    """Scale down each unit's vectors over groups to their norms."""
+def _is_alike(component: Component, weighs: bool) -> bool:
+    """Return whether a unit has the same in each of its groups, and every unit has."""
+    return statistic_of(component).alike(component) and (component.once or not weighs)
+
+
+def _clip(parts: Parts, components: Sequence[Component], alike: Mapping[str, str]) -> None:
+    """Scale down each unit's vectors over groups to their norms.
+
+    Of those that have the same in all groups, the SQL is in `alike`, and entries are worked out once a unit.
+    """
     vectors = [(c, f"v{j}") for j, c in enumerate(components)]
+    value = {name: alike.get(name, name) for _, name in vectors}
     norms = {name: f"n{name}" if c.together is None else f"w{c.together}" for c, name in vectors}
     added: dict[str, str] = {}
     for c, name in vectors:  # what is a part of one vector has one norm
-        square, before = clipping.squares(c, name), added.get(norms[name])
+        square, before = clipping.squares(c, value[name]), added.get(norms[name])
         added[norms[name]] = square if before is None else f"{before} + {square}"
     squares = list(added.items())
     factors = [f"{clipping.factor(c, norms[name])} AS f{name}" for c, name in vectors]
-    clipped = [f"{clipping.clipped(c, name, f'f{name}')} AS {name}" for c, name in vectors]
+    clipped = [f"{clipping.clipped(c, value[name], f'f{name}')} AS {name}" for c, name in vectors]
     if parts.select.single:
-        entries = [name for _, name in vectors]
+        entries = [name for _, name in vectors if name not in alike]
         parts.choose("norms", [*entries, *(f"{square} AS {name}" for name, square in squares)])
         parts.choose("scaled", [*entries, *factors])
         parts.choose("clipped", clipped)
@@ -309,5 +321,9 @@ def _clip(parts: Parts, components: Sequence[Component]) -> None:
     every, sums = parts.hold(), ", ".join(f"sum({square}) AS {name}" for name, square in squares)
     parts.add("norms", f"SELECT u AS norm_u, {sums} FROM {every} GROUP BY u")
     parts.add("scaled", f"SELECT norm_u, {', '.join(factors)} FROM {parts.last}")  # of units, which are fewer
+    if alike:
+        once = [one if name in alike else f"f{name}" for one, (_, name) in zip(clipped, vectors, strict=True)]
+        parts.add("entries", f"SELECT norm_u, {', '.join(once)} FROM {parts.last}")
+        clipped = [name if name in alike else one for one, (_, name) in zip(clipped, vectors, strict=True)]
     chosen = ", ".join([*parts.keys, *clipped])
     parts.add("clipped", f"SELECT {chosen} FROM {every} JOIN {parts.last} ON u = norm_u")

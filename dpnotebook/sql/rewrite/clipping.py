@@ -31,10 +31,16 @@ def of_vector(component: Component, columns: Columns) -> str:
     return statistic_of(component).of_vector(component, component.step / 2 ** _finer(component), columns)
 
 
+def entry(component: Component, value: str) -> str:
+    """Return what a unit has in a group, which is never NULL, as far as it counts: its square fits."""
+    most = number(float(LONGEST * _coarse(component)))
+    return f"least(greatest({value}, -{most}), {most})"
+
+
 def squares(component: Component, name: str) -> str:
-    """Return the square of what a unit has in a group, as an integer that can be added up without limit."""
-    size = steps.within(f"ceil(abs({name}) / {number(float(_coarse(component)))})", 0, LONGEST)
-    return f"CAST({size} * {size} AS DECIMAL(18, 0))"
+    """Return the square of an `entry`, as an integer that can be added up without limit."""
+    size = steps.integer(f"ceil(abs({name}) / {number(float(_coarse(component)))})")
+    return steps.exact(f"{size} * {size}")
 
 
 def factor(component: Component, squared: str) -> str:
@@ -69,14 +75,12 @@ def clipped(component: Component, name: str, factor: str) -> str:
     Parameters
     ----------
     component, name
-        What is added up, and what the entry is called.
+        What is added up, and SQL of the `entry`.
     factor
         What it is scaled by; see `factor`.
     """
-    most = number(float(LONGEST * _coarse(component)))
-    entry = f"least(greatest({name}, -{most}), {most})"
     part = number(float(1 << _finer(component)))
-    scaled = f"{entry} * {factor} / {part}"
+    scaled = f"{name} * {factor} / {part}"
     cut = f"CASE WHEN {name} < 0 THEN ceil({scaled}) ELSE floor({scaled}) END"
     return steps.within(cut, -component.largest, component.largest)
 

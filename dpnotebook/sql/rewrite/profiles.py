@@ -22,7 +22,7 @@ from dpnotebook.sql.aggregates.centring import is_centred
 from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
 from dpnotebook.sql.aggregates.unit_means import longest
-from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_values, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
@@ -103,7 +103,8 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     weight = " * w" if parts.weigh() else ""
     parts.choose("valued", [f"coalesce({part}, {steps.ZERO}){weight} AS {name}" for name, part in listed])
     centred = [function_of(aggregate.kind).centres for aggregate, _ in wanted]
-    _norms(parts, names, centred)
+    counted_only = [function_of(a.kind).adds and function_of(a.kind).of != "numbers" for a, _ in wanted]
+    _norms(parts, names, centred, counted_only)
     edges = tuple(norm_edges().tolist())
     places = [steps.bin_number(f"v{j}", edges) for j in range(len(wanted))]
     columns = [f"CASE WHEN v{j} > {steps.ZERO} THEN {place} END AS bv{j}" for j, place in enumerate(places)]
@@ -205,25 +206,35 @@ def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str
     return partial(steps.equal_bin, low=between[0], high=between[1], bins=bins)
 
 
-def _norms(parts: Parts, vectors: Sequence[Sequence[str]], centred: Sequence[bool]) -> None:
+def _norms(parts: Parts, vectors: Sequence[Sequence[str]], centred: Sequence[bool], whole: Sequence[bool]) -> None:
     """Turn each unit's vectors over groups into their norms `v0`, ...; squares of ratios are added up as integers.
 
-    Beside those of means and variances it has the sums of their parts over groups, `t0_0`, ..., in `PARTS`.
+    Those of whole numbers are such integers themselves. Beside norms of means and variances it has the sums of their
+    parts over groups, `t0_0`, ..., in `PARTS`.
     """
-    every = parts.hold()
-    peaks = ", ".join(
-        f"max({size}) AS m{j}"
-        for j, names in enumerate(vectors)
-        for size in [f"greatest({', '.join(f'abs({name})' for name in names)})" if names[1:] else f"abs({names[0]})"]
-    )
-    parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
-    parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")
+    if not all(whole):
+        every = parts.hold()
+        sizes = {j: [f"abs({name})" for name in names] for j, names in enumerate(vectors) if not whole[j]}
+        farthest = {j: f"greatest({', '.join(some)})" if some[1:] else some[0] for j, some in sizes.items()}
+        peaks = ", ".join(f"max({size}) AS m{j}" for j, size in farthest.items())
+        parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
+        parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")
     added: list[str] = []
+    found: list[str] = []
     totals: list[str] = []
     for j, names in enumerate(vectors):
+        if whole[j]:
+            counts = [steps.within(name, 0, clipping.LONGEST) for name in names]
+            added.append(f"sum({' + '.join(steps.exact(f'{one} * {one}') for one in counts)}) AS q{j}")
+            found.append(f"sqrt(CAST(q{j} AS DOUBLE)) AS v{j}")
+            continue
         each = [f"floor({name} / m{j} * ({name} / m{j}) * {number(2.0**RATIO)} + {number(0.5)})" for name in names]
-        whole = " + ".join(steps.exact(steps.integer(square)) for square in each)
-        added += [f"max(m{j}) AS m{j}", f"sum(CASE WHEN m{j} > {steps.ZERO} THEN {whole} END) AS q{j}"]
+        squares = " + ".join(steps.exact(steps.integer(square)) for square in each)
+        added += [f"max(m{j}) AS m{j}", f"sum(CASE WHEN m{j} > {steps.ZERO} THEN {squares} END) AS q{j}"]
+        found.append(
+            f"CASE WHEN m{j} > {steps.ZERO} THEN m{j} * sqrt(CAST(q{j} AS DOUBLE) / {number(2.0**RATIO)}) "
+            f"ELSE m{j} END AS v{j}"
+        )
         if centred[j]:
             wholes = [
                 steps.within(f"floor({name} * {number(PARTS)} + {number(0.5)})", -LONGEST, LONGEST) for name in names
@@ -231,11 +242,6 @@ def _norms(parts: Parts, vectors: Sequence[Sequence[str]], centred: Sequence[boo
             added += [f"sum({steps.exact(one)}) AS t{j}_{i}" for i, one in enumerate(wholes)]
             totals += [f"CAST(t{j}_{i} AS DOUBLE) AS t{j}_{i}" for i in range(len(names))]
     parts.add("added", f"SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u")
-    found = [
-        f"CASE WHEN m{j} > {steps.ZERO} THEN m{j} * sqrt(CAST(q{j} AS DOUBLE) / {number(2.0**RATIO)}) "
-        f"ELSE m{j} END AS v{j}"
-        for j in range(len(vectors))
-    ]
     parts.add("valued", f"SELECT u, {', '.join([*found, *totals])} FROM {parts.last}")
 
 
