@@ -275,11 +275,11 @@ def test_a_retry_needs_the_very_same_columns(tmp_path, monkeypatch):
 
 
 def test_a_public_table_must_be_the_same_too(tmp_path, monkeypatch):
-    ledger, towns = tmp_path / "clinic.ledger", pd.DataFrame({"town": ["Ulm", "Bonn"], "east": [False, False]})
+    ledger, towns = tmp_path / "clinic.ledger", pd.DataFrame({"town": ["Ulm", "Bonn"], "east": [False, True]})
     statement = "SELECT east, COUNT(paid) AS n FROM people JOIN towns USING (town) GROUP BY east"
     for turn in range(3):
         with contextlib.closing(opened("gaussian", ledger)) as session:
-            session.register(towns if turn != 1 else towns.assign(east=True), "towns", public=True)
+            session.register(towns if turn != 1 else towns.assign(east=[True, False]), "towns", public=True)
             query = session.sql(statement, epsilon=0.5)
             if turn == 0:
                 monkeypatch.setattr(session.ledger, "record", fails_with(OSError()))

@@ -24,7 +24,7 @@ from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.relations import Relations
 from dpnotebook.session.release import Release
 from dpnotebook.sql.ownership.reader import ValueBounds
-from dpnotebook.sql.statement import Statement
+from dpnotebook.sql.statement import Relation, Statement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -165,7 +165,22 @@ class Statements:
             )
         if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
             statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
-        decided = partial(self._decided, session, text, statement, parameters, contribution, bounds)
+        decide = partial(self._decided, session, text, parameters=parameters, contribution=contribution, bounds=bounds)
+
+        def decided(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
+            found = decide(statement, accuracy=accuracy, fresh=fresh, route=route)
+            public = any(select.public and select.keys for select in statement.selects)
+            if fresh or not public or _is_free(found):
+                return found
+            # Earlier versions did not know the groups of public columns: what they released stays free.
+            known = {name: replace(one, levels=None) for name, one in self.relations.known.items()}
+            wanted = self._wanted(contribution)
+            before = analyse(text, known, parameters, wanted, bounds, rates=statement.rates)
+            before = at_epsilon(before, self.ledger.accountant)[0]
+            if before.key == statement.key:
+                return found
+            earlier = decide(before, accuracy=accuracy, fresh=fresh, route=route, known=known)
+            return earlier if _is_free(earlier) else found
 
         def looking(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
             return with_look(decided(accuracy, fresh, route), lambda other: decided(other, False, None), self.most)
@@ -188,6 +203,7 @@ class Statements:
         accuracy: Accuracy,
         fresh: bool,
         route: Route | None,
+        known: Mapping[str, Relation] | None = None,
     ) -> Query:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.analysis.analyse import analyse
@@ -195,10 +211,13 @@ class Statements:
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
 
+        relations = self.relations.known if known is None else known
         if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
-            counts = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
+            counts = analyse(text, relations, parameters, self._wanted(contribution), bounds, rates=False)
             counts = at_epsilon(counts, self.ledger.accountant)[0]
-            answer = self._decided(session, text, counts, parameters, contribution, bounds, accuracy, fresh, route)
+            answer = self._decided(
+                session, text, counts, parameters, contribution, bounds, accuracy, fresh, route, relations
+            )
             if not isinstance(answer.question, Statement) or counts_tell_rates(answer, self._is_paid(counts, accuracy)):
                 return answer
 
@@ -209,12 +228,12 @@ class Statements:
         ask = partial(Query, session, accuracy=accuracy, fresh=fresh, route=route)
         planned = None if question is None else ask(question, statement=statement)
         if planned is None and contribution != "l2" and bounded:
-            known = self._without_public_joins(statement, tables, parameters, ask)
+            joined = self._without_public_joins(statement, tables, parameters, ask)
             hidden = not self.ledger.threshold_delta and any(
                 key.levels is None for select in statement.selects for key in select.keys
             )
-            if known is not None and (hidden or _is_free(known)):
-                return known
+            if joined is not None and (hidden or _is_free(joined)):
+                return joined
         if planned is not None:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
@@ -226,7 +245,7 @@ class Statements:
                 return paid if _is_free(paid) else planned
 
         def read(wanted: str | None, within: ValueBounds | None) -> Statement:
-            found = analyse(text, self.relations.known, parameters, wanted, within, statement.rates)
+            found = analyse(text, relations, parameters, wanted, within, statement.rates)
             return at_epsilon(found, self.ledger.accountant)[0]
 
         wanted = contribution if bounded or all(map(needs_few, statement.selects)) else "as it is"
