@@ -51,6 +51,8 @@ KNOWN = [  # question, groups
     ("SELECT LEFT(field, 7) AS f, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY f", 10),
     ("SELECT grade % 2 AS odd, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY odd", 2),
     ("SELECT manual, sex, COUNT(*) AS n FROM spells JOIN jobs USING (code) WHERE grade < 3 GROUP BY manual, sex", 4),
+    ("WITH j AS (SELECT DISTINCT code, grade FROM jobs) SELECT grade, COUNT(*) AS n FROM spells JOIN j USING (code) "
+     "GROUP BY grade", 7),
     ("SELECT code, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY code", 60),
     ("SELECT s.code, j.manual, COUNT(*) AS n FROM spells s JOIN jobs j ON s.code = j.code GROUP BY s.code, 2", 60),
     ("SELECT b.grade, COUNT(*) AS n FROM spells JOIN jobs a USING (code) JOIN jobs b ON a.grade > b.grade "
@@ -62,6 +64,11 @@ KNOWN = [  # question, groups
 ]  # fmt: skip
 UNKNOWN = [
     "SELECT job, grade, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY job, grade",  # not all 35 are
+    "SELECT grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs WHERE manual) USING (code) GROUP BY grade",
+    "WITH m AS (SELECT day FROM months ORDER BY day LIMIT 3) "
+    "SELECT day, COUNT(*) AS n FROM spells JOIN m ON begin <= day GROUP BY day",
+    "SELECT s.code, COUNT(*) AS n FROM spells s JOIN (SELECT code FROM jobs WHERE manual) j ON s.code = j.code "
+    "GROUP BY s.code",
     "SELECT wage, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY wage",
     "SELECT code, COUNT(*) AS n FROM spells GROUP BY code",
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (group_selection_strategy = LAPLACE_THRESHOLD) grade, COUNT(*) AS n "
@@ -131,7 +138,7 @@ def test_a_budget_without_delta_has_them_and_an_error_can_be_asked_for():
         assert plan.error <= 500
         assert len(session.sql(KNOWN[0][0], error=500).run().frame) == 24
         with pytest.raises(dpn.SQLError, match="which groups of wage exist is not known beforehand"):
-            _ = session.sql(UNKNOWN[1], epsilon=0.1).plan
+            _ = session.sql(UNKNOWN[4], epsilon=0.1).plan
 
 
 def test_the_rows_that_a_table_has_now_say_which_groups_there_are():

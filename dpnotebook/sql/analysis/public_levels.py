@@ -39,7 +39,7 @@ class PublicLevels:
 
     def _origin(self, column: Column | None) -> tuple[str, str] | None:
         """Return the column of a public table whose values a column has."""
-        origins = [] if column is None else [column.origin, column.equal]
+        origins = [] if column is None else [None if column.narrowed else column.origin, column.equal]
         return next((one for one in origins if one is not None and not self._relations[one[0]].private), None)
 
     def values(self, column: Column | None) -> PublicValues | None:

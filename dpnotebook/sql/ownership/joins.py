@@ -267,8 +267,8 @@ def _note_equal(before: list[Column], after: list[Column], condition: _Condition
     for first, second in condition.equal:
         if first.kind == second.kind:
             place, other = _place(before, first), _place(after, second)
-            before[place] = replace(before[place], equal=second.origin)
-            after[other] = replace(after[other], equal=first.origin)
+            before[place] = replace(before[place], equal=None if second.narrowed else second.origin)
+            after[other] = replace(after[other], equal=None if first.narrowed else first.origin)
 
 
 def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:

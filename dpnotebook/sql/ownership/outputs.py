@@ -112,6 +112,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         column.rounded,
         column.growth,
         missing=column.missing,
+        narrowed=column.narrowed,
     )
 
 

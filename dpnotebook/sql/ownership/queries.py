@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth, numbers, missing
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed
         As in `Column`.
     """
 
@@ -54,6 +54,7 @@ class Output:
     growth: int = 1
     numbers: bool = False
     missing: bool = False
+    narrowed: bool = False
 
 
 @dataclass(frozen=True)

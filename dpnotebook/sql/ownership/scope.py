@@ -84,6 +84,8 @@ class Column:
         Whether it numbers the rows of each unit, from 1 on, in the query that it is from.
     missing
         Whether a join keeps rows that have no value of it.
+    narrowed
+        Whether a query over public tables alone leaves out some of its values.
     equal
         The table and the column whose values it has in all rows, by a join with it.
     """
@@ -102,6 +104,7 @@ class Column:
     growth: int = 1
     numbers: bool = False
     missing: bool = False
+    narrowed: bool = False
     equal: tuple[str, str] | None = None
 
 

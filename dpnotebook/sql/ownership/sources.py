@@ -36,6 +36,9 @@ SUBQUERY_PARTS = frozenset({"this", "alias", "with", "order", "limit", "offset"}
 
 SAMPLE_DIGITS = 8
 
+# What leaves out rows of public tables.
+NARROWING = (exp.Where, exp.Having, exp.Qualify, exp.Limit, exp.Join, exp.TableSample, exp.Except, exp.Intersect)
+
 
 def read_from(select: exp.Select, environment: Environment, outer: Scope | None, reader: ReaderProtocol) -> From:
     """Return what the FROM of a select brings, its ownership checked."""
@@ -158,6 +161,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
     if len(names) > len(rows.outputs):
         raise reader.text.error(f"this query has {len(rows.outputs)} columns, not {len(names)}", node)
     named = [*names, *(output.name for output in rows.outputs[len(names) :])]
+    narrows = rows.owner is None and rows.build(range(len(rows.outputs))).find(*NARROWING) is not None
     columns = tuple(
         Column(
             name,
@@ -172,6 +176,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             growth=output.growth,
             numbers=output.numbers,
             missing=output.missing,
+            narrowed=output.narrowed or narrows,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
