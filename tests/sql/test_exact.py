@@ -81,8 +81,6 @@ SAME = [
     "SELECT ward, urgent, COUNT(*) AS n FROM visits WHERE fee > 20 AND stay < 25 OR wild > 100 GROUP BY ward, urgent",
     "SELECT urgent, SUM(stay) AS s, COUNT(stay) AS n FROM visits GROUP BY urgent",
     "SELECT CASE WHEN fee < 0 THEN '-' WHEN fee IS NULL THEN '' ELSE '+' END k, COUNT(*) AS n FROM visits GROUP BY k",
-    "SELECT beds, COUNT(*) AS n, SUM(stay) AS s FROM visits JOIN houses ON visits.ward = houses.ward GROUP BY beds",
-    "SELECT beds, COUNT(*) AS n FROM visits LEFT JOIN houses USING (ward) GROUP BY beds",
     "SELECT rooms, COUNT(*) AS n, SUM(stay) AS s FROM visits JOIN homes ON visits.who = homes.who GROUP BY rooms",
     "SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(*) AS n FROM visits GROUP BY who) GROUP BY n",
     "SELECT fee, COUNT(*) AS n FROM visits GROUP BY fee HAVING COUNT(*) > 20",
@@ -193,6 +191,17 @@ def check(private, exact):
 @pytest.mark.parametrize("statement", SAME)
 def test_plain_statements_are_answered_as_they_are_without_privacy(ask, statement):
     check(ask(statement, contribution="rows"), exactly(statement))
+
+
+@pytest.mark.parametrize(("statement", "query"), [
+    ("SELECT beds, COUNT(*) AS n, SUM(stay) AS s FROM visits JOIN houses ON visits.ward = houses.ward GROUP BY beds",
+     "SELECT beds, COUNT(who) AS n, COALESCE(SUM(stay), 0) AS s FROM visits RIGHT JOIN houses USING (ward) "
+     "GROUP BY beds"),
+    ("SELECT beds, COUNT(*) AS n FROM visits LEFT JOIN houses USING (ward) GROUP BY beds",
+     "SELECT beds, COUNT(who) AS n FROM visits FULL JOIN houses USING (ward) GROUP BY beds"),
+])  # fmt: skip
+def test_groups_of_a_public_column_are_there_though_empty(ask, statement, query):
+    check(ask(statement, contribution="rows"), exactly(query))
 
 
 @pytest.mark.one_in(4)
