@@ -15,7 +15,7 @@ from dpnotebook.errors import UnknownVerb, holds_data, shorten, some_of
 from dpnotebook.planner.table import TableSchema
 
 MOST_LISTED = 20  # verbs that a message names
-MOST_NAMED = 60  # characters of what is repeated to be written elsewhere
+MOST_NAMED = 60  # characters of an expression that a message repeats
 
 ENDS = "idxmin idxmax nlargest nsmallest cummin cummax ptp range first last nth"
 ROWS = (

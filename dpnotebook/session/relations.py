@@ -24,13 +24,13 @@ from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected import ProtectedTable
+from dpnotebook.sql.level_values import EXACT
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 if TYPE_CHECKING:
     from dpnotebook.sql.linear.public_joins import PublicRows
 
-EXACT = 2**53  # whole numbers below it are themselves as floating-point numbers
 MOST_LEVELS = 10_000  # values of a public column that groups are known by
 MOST_ROWS_COMPARED = 100_000  # of a public table whose columns are looked through for values that come twice
 

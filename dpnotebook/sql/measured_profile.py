@@ -244,8 +244,8 @@ def measured_ranges(
     for i, columns in first.items():
         noise = noise_of_values(select, i, cost_of(select, shares, i), accountant, groups)
         if function_of(select.aggregates[i].kind).paired:
-            histograms = [None if of is None else searched[of] for _, of in columns]
-            bounds, cut = of_pair(select.aggregates[i], histograms, noise, accountant.law)
+            both = [None if of is None else searched[of] for _, of in columns]
+            bounds, cut = of_pair(select.aggregates[i], both, noise, accountant.law)
             found[i] = Clip(bounds, cut=cut)
         for operand, of in columns:
             if of is not None:

@@ -540,7 +540,8 @@ def least(
     """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
 
     With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the
-    least one that keeps the error says anything about it. From below, each next price is one that it has to pass.
+    least one that keeps the error says anything about it. From below, each next price is one that it has to pass. No
+    price is below `lowest`.
     """
     power = accountant.law.power
     low, high, units = 0, 0, max(accountant.total, lowest)

@@ -8,7 +8,7 @@ from typing import Any
 
 from dpnotebook.dialect.types import Kind
 
-KINDS: dict[type, Kind] = {str: "text", int: "integer", bool: "boolean", datetime.datetime: "time"}
+KINDS_OF_VALUES: dict[type, Kind] = {str: "text", int: "integer", bool: "boolean", datetime.datetime: "time"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PublicValues:
     @property
     def kind(self) -> Kind:
         """What the values are."""
-        return KINDS[type(self.levels[0])]
+        return KINDS_OF_VALUES[type(self.levels[0])]
 
     @property
     def null_index(self) -> int | None:

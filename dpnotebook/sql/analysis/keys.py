@@ -23,7 +23,7 @@ from dpnotebook.sql.ownership.date_spans import part_of_times
 from dpnotebook.sql.ownership.expressions import bare, total
 from dpnotebook.sql.ownership.grouping import GroupKey
 from dpnotebook.sql.ownership.scope import Column
-from dpnotebook.sql.public_values import PublicValues
+from dpnotebook.sql.public_values import KINDS_OF_VALUES, PublicValues
 from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement import Relation
 
@@ -85,7 +85,7 @@ def key_columns(
         alone = public if len(of) == 1 and sum(bool(of & others) for others in tables) == 1 else None
         attribute = declared(group, relations, alone)
         values = None if attribute is not None or alone is None else alone.values(group.column)
-        if values is not None and values.regular <= MAX_LEVELS:
+        if values is not None:
             found.append(KeyColumn(Key(name, values.labels, values.kind), values, group))
         elif attribute is None and (column := _worked_out(group, name, relations, alone)) is not None:
             found.append(column)
@@ -127,7 +127,6 @@ def _canonical(group: GroupKey, text: Text) -> Kind:
 
 
 KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean", Dates: "time"}
-KINDS_OF_LITERALS: dict[type, Kind] = {str: "text", int: "integer", bool: "boolean"}
 
 
 def declared(
@@ -165,7 +164,7 @@ def _written_out(group: GroupKey, relations: Mapping[str, Relation]) -> Attribut
     if results is None:
         return Boolean(nullable=not _knows_always(group.written)) if kind == "boolean" else None
     levels = list(dict.fromkeys(value for value in results if value is not None))
-    if len({type(level) for level in levels}) != 1 or kind != KINDS_OF_LITERALS[type(levels[0])]:
+    if len({type(level) for level in levels}) != 1 or kind != KINDS_OF_VALUES[type(levels[0])]:
         return None
     nullable = any(value is None for value in results) and not _never_missing(group, relations)
     if kind == "boolean":
@@ -221,7 +220,7 @@ def _worked_out(
     levels = list(dict.fromkeys(value for value in found if value is not None))
     if not levels:
         return None
-    kind = KINDS_OF_LITERALS[type(levels[0])]
+    kind = KINDS_OF_VALUES[type(levels[0])]
     nullable = any(value is None for value, there in told if there)
     if kind == "boolean" or len(levels) > MAX_LEVELS:
         return None
