@@ -18,6 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.sql.aggregates.hidden_humps import Humps, hidden_humps
+
 Floats = NDArray[np.float64]
 
 SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
@@ -44,6 +46,7 @@ MAY = 0.9  # how much of the weight the laws have that say no more than the one 
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
 ALIKE = 7  # ways in which a tail may be
+UNLIKE = (1, 4, 6, 3, 0, 2, 5)  # cases of who is apart from it, one beside each of these: in no order, the middle in its place
 WAYS = 49  # the same, where it is told what is lost with it: one of forty is to be told apart
 SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
@@ -98,6 +101,9 @@ def hidden_tail(
     likely = amounts[middle] * hidden[middle] + SELDOM * may
     if beside and may.size and end > first:
         may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
+        humps = _humps(laws, noisy, scale, edges, first, end)
+        likely, average = likely + _case(humps, edges, end, usual), average + humps.average()
+        may = np.maximum(may, _case(humps, edges, end, MAY))
     return likely, average, may
 
 
@@ -122,7 +128,8 @@ def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int
     picked = _at(weights, order, (np.arange(ALIKE) + 0.5) / ALIKE)
     tails = _somebody(np.cumsum((amounts[picked, None] * hidden[picked])[:, ::-1], axis=1)[:, ::-1])
     tails[:, :1] = np.maximum(tails[:, :1], noisy[end : end + 1] - SURELY * scale)
-    return tails
+    humps = _humps(laws, noisy, scale, edges, first, end)
+    return np.asarray(tails + np.stack([_case(humps, edges, end, (one + 0.5) / ALIKE) for one in UNLIKE]))
 
 
 def possible_losses(
@@ -154,7 +161,13 @@ def possible_losses(
     order = np.argsort(losses[:, -1])
     ways, nobody = (np.arange(WAYS) + 0.5) / WAYS, max(1.0 - float(weights.sum()), 0.0)
     picked = _at(weights, order, ways - nobody)
-    return np.asarray(losses[picked] * (ways >= nobody)[:, None])
+    lost = losses[picked] * (ways >= nobody)[:, None]
+    if heavy:  # such laws hold who lies apart, mostly
+        return np.asarray(lost)
+    humps = _humps(laws, noisy, scale, edges, first, end)
+    both = (lost[:, None] + humps.units @ each[: humps.units.shape[1]]).reshape(-1, each.shape[1])
+    order = np.argsort(both[:, -1])
+    return np.asarray(both[_at(np.tile(humps.weights / WAYS, WAYS), order, ways)])
 
 
 def endless_variance(noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> float:
@@ -226,6 +239,24 @@ def _laws(
         amounts, somebody = (amounts, there) if heavy else (amounts * there, somebody)
     weights = np.exp(likely - likely.max())
     return _Laws(weights / weights.sum(), amounts, precisions, finest[:, end - start :], somebody)
+
+
+def _humps(laws: _Laws, noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> Humps:
+    """Return who may be together behind the last bin that is found, beside those that the laws say are there."""
+    if end >= noisy.size:
+        return Humps(np.ones(1), np.zeros((1, 0)))
+    expected = (laws.weights * laws.amounts) @ laws.hidden
+    size = noisy.size - end
+    expected = np.append(expected[: size - 1], expected[size - 1 :].sum())
+    width = float(edges[end] - edges[first]) or 1.0
+    return hidden_humps(noisy[end:] - expected, scale, (edges[end : end + size] - edges[end]) / width)
+
+
+def _case(humps: Humps, edges: Floats, end: int, before: float) -> Floats:
+    """Return the case with so much weight before it, in the order of how far in all who is there passes an edge."""
+    size = humps.units.shape[1]
+    order = np.argsort(humps.units @ ((edges[end + 1 : end + 1 + size] + edges[end : end + size]) / 2 - edges[end]))
+    return np.asarray(humps.units[_at(humps.weights, order, np.array([before]))[0]])
 
 
 def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats:

@@ -1,0 +1,71 @@
+"""Units that lie together behind the last bin that noise does not hide, apart from how the tail thins out.
+
+No law of a tail tells of them: of incomes whose logarithms are asked for, one of twenty may be next to nothing; of
+answers one of fifty may be a code. Each bin of them is hidden, but several side by side say more than one: all windows
+of some numbers of bins are looked at, and what is there beside the tail is weighed against noise that is as much by
+chance. Far from what is found they decide about an answer by noise alone, so that they are taken to be the rarer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+WINDOWS = (1, 2, 4, 8)  # bins side by side, in which they may be
+RARE = 500.0  # times as likely nobody is in a window next to what is found, before the counts there are seen, as somebody
+FAR = 2.0  # power of the distance, in widths of all that is found, by which they are rarer
+SURELY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
+SELDOM = 1e-3  # of all cases: those that are rarer are left out
+# Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
+PLACES, PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
+
+
+class Humps(NamedTuple):
+    """Cases of who is together behind the last bin that is found, the first of which is that nobody is.
+
+    Parameters
+    ----------
+    weights
+        How likely each case is, shape (cases,).
+    units
+        How many units are in each bin, shape (cases, bins).
+    """
+
+    weights: Floats
+    units: Floats
+
+    def average(self) -> Floats:
+        """Return how many units are in each bin on average."""
+        return np.asarray(self.weights @ self.units)
+
+
+def hidden_humps(beside: Floats, scale: float, away: Floats) -> Humps:
+    """Return who may be together in the bins behind the last that is found.
+
+    Parameters
+    ----------
+    beside
+        Noisy number of units in each of these bins, beside those that the tail has there, shape (bins,).
+    scale
+        Standard deviation of the noise on each, as wide as Gaussian noise is that is far out as often.
+    away
+        How far each bin is from the found ones, in widths of all these, shape (bins,).
+    """
+    weights, units = [np.ones(1)], [np.zeros((1, beside.size))]
+    sums, bins = np.concatenate([[0.0], np.cumsum(beside)]), np.arange(beside.size)
+    for width in WINDOWS[: np.searchsorted(WINDOWS, beside.size, side="right")]:
+        told, error = sums[width:] - sums[:-width], scale * math.sqrt(width)
+        prior = (1.0 + away[: told.size]) ** -FAR / RARE
+        likely = prior * np.exp(np.minimum((told / error) ** 2 / 2, SURELY)) * (told > 0.0)
+        firsts = np.flatnonzero(likely > SELDOM)
+        there = np.maximum(told[firsts] + np.multiply.outer(PLACES, np.full(firsts.size, error)), 0.0) / width
+        within = (bins >= firsts[:, None]) & (bins < firsts[:, None] + width)
+        weights.append(np.multiply.outer(PARTS, likely[firsts]).ravel())
+        units.append((there[..., None] * within).reshape(-1, beside.size))
+    likely = np.concatenate(weights)
+    return Humps(likely / likely.sum(), np.concatenate(units))
