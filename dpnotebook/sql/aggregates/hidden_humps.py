@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 WINDOWS = (1, 2, 4, 8)  # bins side by side, in which they may be
-RARE = 500.0  # times as likely nobody is in a window next to what is found, before the counts there are seen, as somebody
+RARE = (
+    500.0  # times as likely nobody is in a window next to what is found, before the counts there are seen, as somebody
+)
 FAR = 2.0  # power of the distance, in widths of all that is found, by which they are rarer
 SURELY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
+ROUGH = 0.1  # of what the tail has: by so much it is not meant to be right
 SELDOM = 1e-3  # of all cases: those that are rarer are left out
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
 PLACES, PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
@@ -44,28 +47,29 @@ class Humps(NamedTuple):
         return np.asarray(self.weights @ self.units)
 
 
-def hidden_humps(beside: Floats, scale: float, away: Floats) -> Humps:
+def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats) -> Humps:
     """Return who may be together in the bins behind the last that is found.
 
     Parameters
     ----------
-    beside
-        Noisy number of units in each of these bins, beside those that the tail has there, shape (bins,).
+    noisy, expected
+        Noisy number of units in each of these bins, and how many of them the tail has, shape (bins,).
     scale
         Standard deviation of the noise on each, as wide as Gaussian noise is that is far out as often.
     away
         How far each bin is from the found ones, in widths of all these, shape (bins,).
     """
-    weights, units = [np.ones(1)], [np.zeros((1, beside.size))]
-    sums, bins = np.concatenate([[0.0], np.cumsum(beside)]), np.arange(beside.size)
-    for width in WINDOWS[: np.searchsorted(WINDOWS, beside.size, side="right")]:
-        told, error = sums[width:] - sums[:-width], scale * math.sqrt(width)
+    weights, units = [np.ones(1)], [np.zeros((1, noisy.size))]
+    bins, sums = np.arange(noisy.size), np.cumsum([np.zeros(2), *zip(noisy - expected, expected, strict=True)], axis=0)
+    for width in WINDOWS[: np.searchsorted(WINDOWS, noisy.size, side="right")]:
+        told, by_tail = (sums[width:] - sums[:-width]).T
+        error = np.hypot(scale * math.sqrt(width), ROUGH * by_tail)
         prior = (1.0 + away[: told.size]) ** -FAR / RARE
         likely = prior * np.exp(np.minimum((told / error) ** 2 / 2, SURELY)) * (told > 0.0)
         firsts = np.flatnonzero(likely > SELDOM)
-        there = np.maximum(told[firsts] + np.multiply.outer(PLACES, np.full(firsts.size, error)), 0.0) / width
+        there = np.maximum(told[firsts] + np.multiply.outer(PLACES, error[firsts]), 0.0) / width
         within = (bins >= firsts[:, None]) & (bins < firsts[:, None] + width)
         weights.append(np.multiply.outer(PARTS, likely[firsts]).ravel())
-        units.append((there[..., None] * within).reshape(-1, beside.size))
+        units.append((there[..., None] * within).reshape(-1, noisy.size))
     likely = np.concatenate(weights)
     return Humps(likely / likely.sum(), np.concatenate(units))

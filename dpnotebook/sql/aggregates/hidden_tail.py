@@ -46,7 +46,15 @@ MAY = 0.9  # how much of the weight the laws have that say no more than the one 
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
 ALIKE = 7  # ways in which a tail may be
-UNLIKE = (1, 4, 6, 3, 0, 2, 5)  # cases of who is apart from it, one beside each of these: in no order, the middle in its place
+UNLIKE = (
+    1,
+    4,
+    6,
+    3,
+    0,
+    2,
+    5,
+)  # cases of who is apart from it, one beside each of these: in no order, the middle in its place
 WAYS = 49  # the same, where it is told what is lost with it: one of forty is to be told apart
 SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
@@ -133,7 +141,15 @@ def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int
 
 
 def possible_losses(
-    noisy: Floats, scale: float, edges: Floats, first: int, end: int, each: Floats, *, heavy: bool = False
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    first: int,
+    end: int,
+    each: Floats,
+    *,
+    heavy: bool = False,
+    apart: bool = False,
 ) -> Floats:
     """Return what is lost with what is hidden behind the last bin in which units are found, in many ways alike likely.
 
@@ -146,6 +162,8 @@ def possible_losses(
         shape (bins - end, respects), of the bins that edges have.
     heavy
         Whether tails may be heavier than those of means are taken to be, and either have somebody or nobody.
+    apart
+        Whether some may lie together behind the tail, or in it.
 
     Returns
     -------
@@ -162,7 +180,7 @@ def possible_losses(
     ways, nobody = (np.arange(WAYS) + 0.5) / WAYS, max(1.0 - float(weights.sum()), 0.0)
     picked = _at(weights, order, ways - nobody)
     lost = losses[picked] * (ways >= nobody)[:, None]
-    if heavy:  # such laws hold who lies apart, mostly
+    if not apart:
         return np.asarray(lost)
     humps = _humps(laws, noisy, scale, edges, first, end)
     both = (lost[:, None] + humps.units @ each[: humps.units.shape[1]]).reshape(-1, each.shape[1])
@@ -249,7 +267,7 @@ def _humps(laws: _Laws, noisy: Floats, scale: float, edges: Floats, first: int, 
     size = noisy.size - end
     expected = np.append(expected[: size - 1], expected[size - 1 :].sum())
     width = float(edges[end] - edges[first]) or 1.0
-    return hidden_humps(noisy[end:] - expected, scale, (edges[end : end + size] - edges[end]) / width)
+    return hidden_humps(noisy[end:], expected, scale, (edges[end : end + size] - edges[end]) / width)
 
 
 def _case(humps: Humps, edges: Floats, end: int, before: float) -> Floats:

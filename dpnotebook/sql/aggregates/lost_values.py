@@ -26,7 +26,8 @@ LIKELY = 0.25  # that a variance has no end: then few far values decide about it
 PLACES = 5  # of a normal number, for what noise says of bins in which units are found
 KEPT = 81  # of the ways of either side, beside each of which are all of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
-FURTHER, FARTHER = 8, math.sqrt(2.0)  # edges behind all bins, and how many times as far each is as the one before
+FARTHER = math.sqrt(2.0)  # times as far each edge behind all bins is as the one before, as many as stand here
+FURTHER, FURTHER_SQUARED = 8, 4  # of variances fewer: what has far more is told of all columns with long tails else
 AS_NARROW, SEVERAL = 1.01, 3  # times as wide a bin is at most that is as narrow as another; so many are not chance
 PARTS = 4  # of a bin, in which values are taken to be spread evenly
 
@@ -95,8 +96,8 @@ def lost_between(
         first = found[0] if turn > 0 else noisy.size - found[1]
         if ends is not None:
             told = _up_to(told, first, ends[1] if turn > 0 else -ends[0])
-        elif heavy:
-            told = _farther(told, first)
+        else:
+            told = _farther(told, first, FURTHER_SQUARED if squares else FURTHER)
         places = turn * _places(told)
         outside = np.maximum(turn * (places - end), 0.0)
         respects = [outside**2, outside]
@@ -110,7 +111,7 @@ def lost_between(
         if told.size > edges.size:  # who is counted in the last bin may be far beyond
             bins = min(bins[0], noisy.size - 2), min(bins[1], noisy.size - 1)
         endless = squares and ends is not None and endless_variance(noisy[::turn], scale, told, *bins) > LIKELY
-        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy or endless))
+        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy or endless, apart=True))
     above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
         less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
@@ -129,15 +130,15 @@ def _places(edges: Floats) -> Floats:
     return np.asarray((ends[1:] + ends[:-1]) / 2)
 
 
-def _farther(edges: Floats, first: int) -> Floats:
+def _farther(edges: Floats, first: int, further: int) -> Floats:
     """Return edges with others behind the last, each as many times as far from the first bin in which units are."""
-    away = (edges[-1] - edges[first]) * FARTHER ** np.arange(1, FURTHER + 1)
+    away = (edges[-1] - edges[first]) * FARTHER ** np.arange(1, further + 1)
     return np.concatenate([edges, edges[first] + away])
 
 
 def _up_to(edges: Floats, first: int, end: float) -> Floats:
     """Return edges with others behind the last, up to where everything ends."""
-    farther = _farther(edges, first)
+    farther = _farther(edges, first, FURTHER)
     return np.unique(np.minimum(farther, max(end, float(edges[-1]))))
 
 
@@ -155,6 +156,7 @@ def ways_lost(
     farthest: Floats,
     *,
     heavy: bool = False,
+    apart: bool = False,
 ) -> Floats:
     """Return what is lost on the far side in all ways that are alike likely, shape (KEPT, respects).
 
@@ -167,13 +169,13 @@ def ways_lost(
     each, farthest
         What is lost with a unit in each bin on average, and at its far end, in several respects, the last of which
         tells how much it is, shape (bins, respects).
-    heavy
+    heavy, apart
         As for `possible_losses`.
     """
     from scipy.special import ndtri
 
     inside = slice(*found)
-    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy)
+    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy, apart=apart)
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
     if (beside := _beside_one_value(edges, found, several=not heavy)) is not None:  # of these no law tells
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
@@ -244,7 +246,7 @@ def moved_alone(
     for turn in (1, -1):
         own = (each * ((bins >= middle) if turn > 0 else (bins < middle))[:, None])[::turn]
         bins_of_side = _turned(found, noisy.size, turn)
-        sides.append(ways_lost(noisy[::turn], scale, (turn * edges)[::turn], bins_of_side, own, own))
+        sides.append(ways_lost(noisy[::turn], scale, (turn * edges)[::turn], bins_of_side, own, own, apart=True))
     told = sides[0][None] + sides[1][:, None]
     whole = np.maximum(noisy[inside], 0.0) @ every[inside] + told[..., 3:6]
     whole[..., 0] = np.maximum(whole[..., 0], scale)
