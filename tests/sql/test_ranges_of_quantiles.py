@@ -81,3 +81,18 @@ def test_that_an_end_may_lie_beyond_the_bounds_that_were_found_is_said(asked, sa
         (note,) = [one for one in release.notes if "values are taken to be between" in one]
         assert ("lie beyond" in note) == bool(said)
         assert said in note
+        lower, upper = release.frame.loc[0, ["x_lower", "x_upper"]]
+        assert (lower == -np.inf, upper == np.inf) == (asked == "MIN(cost)", asked == "MAX(cost)")
+        assert lower <= {"MAX": cost.max(), "MIN": cost.min(), "MED": np.median(cost)}[asked[:3]] <= upper
+        assert ("at least" in str(release), "at most" in str(release)) == (upper == np.inf, lower == -np.inf)
+
+
+@pytest.mark.usefixtures("same_noise")
+def test_the_largest_of_all_is_anywhere_up_to_what_is_declared():
+    random = np.random.default_rng(6)
+    frame = pd.DataFrame({"who": np.arange(8_000), "cost": random.lognormal(5, 0.5, 8_000).clip(0, 5_000)})
+    with dpn.Session(dpn.Budget(10.0), ":memory:", confirm="never") as session:
+        session.protect(frame, "visits", unit="who", max_rows=1, domain={"cost": dpn.Bins(0, 50_000, width=500)})
+        found = session.sql("SELECT MAX(cost) AS x FROM visits", epsilon=0.5, bounds="auto").run().frame.loc[0]
+        assert found["x"] < 10_000
+        assert found["x_lower"] <= frame["cost"].max() <= found["x_upper"] == 50_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,18 @@ class Series:
     def half(self) -> NDArray[np.float64]:
         """Half the width of each interval."""
         return (self.upper - self.lower) / 2
+
+    def open_ended(self, row: int) -> str:
+        """Return what is said in place of an interval that has one end, or none; nothing where it has two."""
+        lower, upper = float(self.lower[row]), float(self.upper[row])
+        if math.isinf(lower) and math.isinf(upper):
+            return ANYTHING
+        if not (math.isinf(lower) or math.isinf(upper)):
+            return ""
+        end, most, rounding = (
+            (lower, "at least", ROUND_FLOOR) if math.isinf(upper) else (upper, "at most", ROUND_CEILING)
+        )
+        return f"{most} {self.said(end, math.nan) if self.dates else formatting.rounded(end, rounding=rounding)}"
 
     @property
     def symmetric(self) -> bool:
@@ -279,7 +292,7 @@ def _large(series: Series, release: Release) -> Line:
     if not _known(series, 0):
         return line(name, Span(series.absent, "huge"))
     if not math.isfinite(half):
-        return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(value, half)))
+        return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(series, 0)))
     error = f"±{formatting.error_of(half)}" if series.symmetric else f"({_ends(series, 0)})"
     error = error if half > 0 or not series.worked_out else CERTAIN
     zero = lower - half <= 0 <= upper + half
@@ -327,7 +340,7 @@ def _answer(series: Series, row: int, image: str | None) -> list[Cell]:
         return [cell(series.absent), cell(), *empty]
     value, half = float(series.value[row]), float(series.half[row])
     if not math.isfinite(half):
-        return [cell(strong(formatting.rounded(value))), cell(_instead(value, half)), *empty]
+        return [cell(strong(formatting.rounded(value))), cell(_instead(series, row)), *empty]
     error = cell(f"±{formatting.error_of(half)}") if series.symmetric else cell(_ends(series, row), nowrap=True)
     error = error if half > 0 or not series.worked_out else cell(CERTAIN)
     return [cell(strong(series.said(value, half))), error, *([] if image is None else [cell(Picture(image))])]
@@ -376,11 +389,9 @@ def _ends(series: Series, row: int) -> str:
     return f"{lower} to {upper}"
 
 
-def _instead(value: float, half: float) -> str:
+def _instead(series: Series, row: int) -> str:
     """Return what stands where there is no interval; nothing beside a value that does not exist."""
-    if math.isinf(half):
-        return ANYTHING
-    return "" if math.isnan(value) else NO_INTERVAL
+    return series.open_ended(row) or ("" if math.isnan(series.value[row]) else NO_INTERVAL)
 
 
 def _notes(release: Release) -> Iterator[str]:

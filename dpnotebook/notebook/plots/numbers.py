@@ -41,7 +41,7 @@ def said(series: Series, unit: bool = True) -> list[str]:
             found.append(missing)
             continue
         if not math.isfinite(half):
-            found.append(f"{formatting.rounded(value)}{after} ({NO_INTERVAL})")
+            found.append(f"{formatting.rounded(value)}{after} ({series.open_ended(row) or NO_INTERVAL})")
             continue
         lower, upper = (series.said(float(ends[row]), half) for ends in (series.lower, series.upper))
         error = f"±{formatting.error(half)}" if symmetric else f"({lower} to {upper})"
@@ -51,10 +51,9 @@ def said(series: Series, unit: bool = True) -> list[str]:
 
 def instead(series: Series, row: int) -> str:
     """Return what is said instead of a value that is not there or may be anything; empty of one that is known."""
-    value, half = float(series.value[row]), float(series.half[row])
-    if math.isinf(half):
+    if series.open_ended(row) == ANYTHING:
         return ANYTHING
-    if math.isnan(value):
+    if math.isnan(series.value[row]):
         return series.absent if series.searched else "no value"
     return ""
 

@@ -119,7 +119,7 @@ def _series(release: Release, measure: str | None) -> list[Series]:
 
 def drawable(series: Series) -> Series:
     """Return a measure without the values that may be anything: a picture would show them as if they were known."""
-    unknown = np.isinf(series.half)
+    unknown = np.isinf(series.lower) & np.isinf(series.upper)
     return replace(series, value=np.where(unknown, np.nan, series.value)) if unknown.any() else series
 
 

@@ -89,6 +89,9 @@ class AggregateInput:
     pair
         Of covariances and correlations: what bounds take from both columns, as `covariance.PairTaken` has it. Nothing
         where that is not known, and in records of before this was told.
+    reach
+        Of quantiles whose bounds were found from the data: how far the values may reach beyond them. Nothing where
+        bounds are written, and in records of before this was told.
     lost
         Of counts and sums that were measured: what bounds take from them, in proportion; see `lost_parts.LostParts`.
         Nothing in records of before this was told.
@@ -115,6 +118,7 @@ class AggregateInput:
     lost: tuple[float, ...] = ()
     drawn: float = 0.0
     pair: tuple[float, ...] = ()
+    reach: tuple[float, ...] = ()
 
     @property
     def reaches_farther(self) -> bool:
@@ -272,6 +276,7 @@ class Measuring:
                 | ({"lost": list(part.lost)} if part.lost else {})
                 | ({"drawn": part.drawn} if part.drawn else {})
                 | ({"pair": list(part.pair)} if part.pair else {})
+                | ({"reach": [str(end) for end in part.reach]} if part.reach else {})
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
@@ -320,6 +325,7 @@ class Measuring:
                     lost=tuple(entry.get("lost", ())),
                     drawn=float(entry.get("drawn", 0.0)),
                     pair=tuple(entry.get("pair", ())),
+                    reach=tuple(map(float, entry.get("reach", ()))),
                 )
                 for entry in value["parts"]
             ),

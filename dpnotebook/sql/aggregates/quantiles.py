@@ -52,6 +52,7 @@ BINS = 512  # of a range of values; within a bin they are taken to be spread eve
 OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a moment
 BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
 MOST_BINNED = 100  # groups whose bins are looked at before a statement runs: somebody waits
+NEAR_END = 0.02  # of the values: so many may lie beyond either of the bounds that were found, mostly fewer
 TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
 
 # Quantiles with names of their own.
@@ -123,7 +124,11 @@ class Quantiles(AggregateFunction):
         edges, points = bins(bounds, aggregate.integer, aggregate.edges)
         component = Component("bins", aggregate.input, bounds[0], bounds[1], Fraction(1), builder.rows, edges)
         block = builder.strategy(component, cumulative(component.width, builder.law.name), cost)
-        return replace(input_of(aggregate, bounds), blocks=(block,), edges=edges, points=points)
+        part = replace(input_of(aggregate, bounds), blocks=(block,), edges=edges, points=points)
+        if aggregate.bounds is not None:
+            return part
+        low, high = aggregate.within or (-math.inf, math.inf)
+        return replace(part, reach=(float(low), float(high)))
 
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
         """Return quantiles with intervals.
@@ -131,7 +136,8 @@ class Quantiles(AggregateFunction):
         The cumulative count of a quantile p of N values passes p N. Near the ends, where p N is less than noise can
         tell from nothing, it is taken to pass what noise can tell: the least and the greatest value are those with
         about that many values beyond them. Intervals reach to the ends of the bins they touch, and to the bound where
-        nothing says otherwise. Where noise reaches farther than half of the values, there is no answer (NaN).
+        nothing says otherwise; where bounds were found from the data, the least and the greatest value may lie
+        anywhere beyond them. Where noise reaches farther than half of the values, there is no answer (NaN).
         """
         block = measuring.blocks[part.blocks[0]]
         strategy = block.combine
@@ -151,9 +157,10 @@ class Quantiles(AggregateFunction):
             gains = left_of_errors(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
             lower, upper = crossed_between(excess, errors, reach, below, above)
+            ends = _farther(part, fraction, lower, upper)
             hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
-            columns.append(np.stack([value, std_error, lower, upper]))
+            columns.append(np.stack([value, std_error, *ends]))
         stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
         if not part.array:
             stacked = stacked[..., 0]
@@ -248,6 +255,18 @@ def bins(bounds: Bounds, integer: bool, declared: Sequence[float] | None) -> tup
         return (low, *inside, high), False
     edges = tuple(np.unique(low + (high - low) * (np.arange(BINS + 1) / BINS)).tolist())
     return (edges if len(edges) > 1 else (low, math.nextafter(low, math.inf))), False
+
+
+def _farther(part: AggregateInput, fraction: float, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return intervals that reach as far as values may, where they touch bounds that were found from the data."""
+    if not part.reach:
+        return lower, upper
+    below, above = _levels(part)
+    if fraction <= NEAR_END:
+        lower = np.where((lower <= below[0]) | (fraction == 0.0), part.reach[0], lower)
+    if fraction >= 1.0 - NEAR_END:
+        upper = np.where((upper >= above[-1]) | (fraction == 1.0), part.reach[1], upper)
+    return lower, upper
 
 
 @lru_cache(maxsize=64)
