@@ -29,7 +29,7 @@ from dpnotebook.sql.aggregates.function import (
     input_of,
 )
 from dpnotebook.sql.aggregates.layers import Combination, foretold, layers_of, noise_of, numbers_of
-from dpnotebook.sql.aggregates.lost_parts import lost_of
+from dpnotebook.sql.aggregates.lost_parts import lost_of, reach_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
 from dpnotebook.sql.aggregates.taken import Taken
@@ -172,8 +172,7 @@ class Added(AggregateFunction):
             value = np.where(std_errors > ROUGH * times, times * np.rint(value / times), value)
         below = above = widths
         if part.lost:
-            moves = np.stack(lost_of(part).moves(value, std_errors))
-            below, above = np.hypot(widths, kappa(confidence, measuring.noise) * moves)
+            below, above = lost_of(part).reach(value, std_errors, widths, confidence, measuring.noise)
         return Estimates(*(each / times for each in (value, std_errors, value - below, value + above)))
 
     def expected(
@@ -182,12 +181,14 @@ class Added(AggregateFunction):
         """Return the errors of the noise, and half the length of intervals that reach for what bounds take."""
         std_error, width = self._errors(measuring, part, confidence, known)
         times = np.array([min(measuring.weighing, default=1.0)]) if known is None else known.weights(measuring)
-        moves = np.array(part.moves)[:, None]
         if part.lost and known is not None:
-            moves = np.stack(lost_of(part).moves(self.sizes(known) * times, std_error))
-        ends = np.hypot(width, kappa(confidence, measuring.noise) * moves)
+            sizes = self.sizes(known) * times
+            ends = lost_of(part).reach(sizes, std_error, np.full(sizes.shape, width), confidence, measuring.noise)
+        else:
+            down, up = np.array(part.moves)[:, None]
+            ends = reach_of(np.array([width]), (down, up), confidence, measuring.noise)
         errors = std_error / np.unique(times) if (times == times[0]).all() else std_error / times
-        return Expectation(errors, float((ends.mean(axis=0) / times).max()))
+        return Expectation(errors, float((np.mean(ends, axis=0) / times).max()))
 
     def sizes(self, known: KnownGroups) -> Floats:
         """Return about how large the answers of groups are that are known; NaN of sums where no means are."""
