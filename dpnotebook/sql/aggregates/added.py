@@ -19,6 +19,8 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
+    FINEST,
+    LARGEST,
     AggregateFunction,
     Expectation,
     Integers,
@@ -27,6 +29,7 @@ from dpnotebook.sql.aggregates.function import (
     Parts,
     Statistic,
     input_of,
+    two_part_total,
 )
 from dpnotebook.sql.aggregates.layers import Combination, foretold, layers_of, noise_of, numbers_of
 from dpnotebook.sql.aggregates.lost_parts import lost_of, reach_of
@@ -125,8 +128,13 @@ class ClampedSum(Statistic):
         return f"CASE WHEN {total} IS NULL THEN 0 ELSE {value} END"
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
-        """Return the sum."""
-        return f"coalesce(CAST({columns.total(steps.addend(f'y{component.input}', part))} AS DOUBLE), {steps.ZERO})"
+        """Return the sum: of what is kept of all values, whatever they are clipped to, where that tells such parts."""
+        value = f"y{component.input}"
+        if not 2.0**FINEST <= part <= 2.0 ** (LARGEST - steps.WIDEST):
+            return f"coalesce(CAST({columns.total(steps.addend(value, part))} AS DOUBLE), {steps.ZERO})"
+        most = part * (1 << steps.WIDEST)
+        total = f"coalesce({two_part_total(value, columns)}, {steps.ZERO})"
+        return steps.whole(steps.clamped(total, -most, most), part)
 
 
 def _one_if(condition: str) -> str:
