@@ -25,7 +25,7 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput
 Floats = NDArray[np.float64]
 
 FARTHEST = 1e6  # times the noise: what moves answers by more hides it
-STEPS = 8
+STEPS = 5
 
 
 class LostParts(NamedTuple):
