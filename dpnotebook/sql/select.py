@@ -323,6 +323,11 @@ class PrivateSelect:
         return self.kept or f"({self.rows})"
 
     @property
+    def from_rows(self) -> PrivateSelect:
+        """The same as it reads rows, and not what was kept of units and groups in their place."""
+        return replace(self, kept=self.kept_rows, grouped=(), coded="")
+
+    @property
     def canonical(self) -> dict[str, Any]:
         """What is measured, as JSON values: equal for statements that measure the same."""
         told = {

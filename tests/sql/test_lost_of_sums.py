@@ -11,9 +11,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 from messy_tables import GROUPS
+from scipy.special import ndtr, ndtri
 from skewed_people import KINDS, opened, table
 
-from dpnotebook.sql.aggregates.lost_parts import LostParts
+from dpnotebook.sql.aggregates.lost_parts import LostParts, reach_of
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import without_lost
 from dpnotebook.sql.aggregates.norms import norm_edges, norm_to_clip_at
@@ -88,6 +89,37 @@ def test_what_is_lost_is_in_proportion_and_makes_sums_smaller():
     assert up.tolist() == pytest.approx([10.0, 2.0])
     values = np.array([30.0, 50.0, 20.0])
     assert lost.moves(values, 0.0)[1].sum() == pytest.approx(lost.moves(values.sum(keepdims=True), 0.0)[1][0])
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.95, 0.999])
+@pytest.mark.parametrize(
+    ("down", "up"), [(0.0, 0.05), (0.0, 0.3), (0.0, 1.0), (0.7, 1.5), (2.0, 0.0), (3.0, 3.0), (0.0, 40.0)]
+)
+def test_as_much_of_what_answers_may_be_is_beyond_either_end(confidence, down, up):
+    """Half of a normal number moves them one way and half of one the other way: added up over places."""
+    noise = 7.0
+    below, above = reach_of(
+        np.array([ndtri((1 + confidence) / 2) * noise]),
+        (np.array([down * noise]), np.array([up * noise])),
+        confidence,
+        "gaussian",
+    )
+    places = ndtri((np.arange(200_000) + 0.5) / 200_000)
+    moved = np.where(places > 0.0, up, down) * places
+    assert ndtr(-below[0] / noise - moved).mean() == pytest.approx((1 - confidence) / 2, rel=1e-3)
+    assert ndtr(moved - above[0] / noise).mean() == pytest.approx((1 - confidence) / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("taken", [0.0, 0.5, 1.0])
+def test_intervals_hold_as_often_where_bounds_take_nothing_and_where_they_take_as_much_as_is_usual(taken):
+    up = np.geomspace(0.01, 100.0, 200)
+    below, above = reach_of(np.full(200, REACH), (np.zeros(200), up), 0.95, "gaussian")
+    assert (ndtr(above - taken * up) - ndtr(-below - taken * up) > 0.9499).all()
+
+
+def test_where_nothing_moves_answers_intervals_are_of_noise_and_without_noise_of_what_does():
+    assert reach_of(np.array([3.0]), (np.zeros(1), np.zeros(1)), 0.95, "laplace") == (3.0, 3.0)
+    assert reach_of(np.array([0.0]), (np.zeros(1), np.ones(1)), 0.95, "gaussian")[1] == pytest.approx(REACH)
 
 
 def test_where_few_lose_most_is_chance_of_which_all_together_have_none():

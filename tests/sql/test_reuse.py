@@ -202,15 +202,18 @@ def test_noise_that_is_added_up(noisy):
         together = parts.groupby("sex", sort=False)[name].sum()
         np.testing.assert_allclose(whole.frame[name], together, rtol=1e-3, atol=3)  # all are rounded
         width, drawn = whole.frame[f"{name}_upper"] - whole.frame[f"{name}_lower"], noisy.release(1).samples(8_000)
-        told = (whole.frame[name] - whole.frame[f"{name}_lower"]) / stats.norm.ppf(0.975)  # nothing is too large
+        down = whole.frame[name] - whole.frame[f"{name}_lower"]  # nothing is too large: where much is lost, noise alone
         sums = drawn.assign(draw=np.arange(len(drawn)) // len(parts)).groupby(["sex", "draw"])[name].sum()
         chance = 5.5 / math.sqrt(2 * 8_000)
         of_sums = sums.groupby("sex", sort=False)
         reached = of_sums.quantile(0.975) - of_sums.quantile(0.025)  # with what bounds take from all groups alike
         np.testing.assert_allclose(width, reached, rtol=ABOUT if layers else 2 * chance)
+        reached_down = together.to_numpy() - of_sums.quantile(0.025).to_numpy()
+        np.testing.assert_allclose(down, reached_down, rtol=ABOUT if layers else 3 * chance)
         errors = whole.frame[f"{name}_std_error"]
-        assert (told > (WIDER if layers else 1.0) * 0.98 * errors).all()
-        assert (told < (WIDER + ABOUT if layers else 1.02) * errors).all()
+        assert (width / 2 / REACH > (WIDER if layers else 1.0) * 0.98 * errors).all()
+        assert (down > stats.norm.ppf(0.95) * (WIDER if layers else 1.0) * 0.98 * errors).all()
+        assert (down < REACH * (WIDER + ABOUT if layers else 1.02) * errors).all()
 
 
 def test_redraws_are_of_the_answer(noisy):
@@ -227,7 +230,8 @@ def test_redraws_are_of_the_answer(noisy):
 def test_an_error_is_kept_by_what_was_delivered(noisy):
     noisy.sql("SELECT town, sex, COUNT(*) n FROM visits GROUP BY town, sex", epsilon=1.0).run()
     frame = noisy.release(1).frame
-    width = float((frame["n"] - frame["n_lower"]).max())  # of noise, as an error that is asked for is
+    (layers,) = in_layers(noisy, 1)
+    width = REACH * (WIDER if layers else 1.0) * float(frame["n_std_error"].max())  # as an error that is asked for is
     then = "SELECT sex, town, COUNT(*) FROM visits GROUP BY sex, town"
     assert noisy.sql(then, error=width * 1.001).plan.free
     assert not noisy.sql(then, error=width * 0.9).plan.free

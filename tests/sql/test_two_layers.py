@@ -218,14 +218,23 @@ def test_noise_of_both_layers_and_of_the_threshold_is_drawn_once(same_noise):
     assert [drawn.count(block.scale) for block in found.blocks] == [1, 1, 1]
 
 
-def test_redraws_are_spread_as_is_told(session):
-    release = session.sql(BY_CITY, epsilon=1.0).run()
-    drawn = release.samples(4_000)
+@pytest.mark.parametrize("domain", [{"city": list(range(12))}, None])
+def test_redraws_end_where_intervals_do(same_noise, domain):
+    """As many lie below an interval as above it, half of what it leaves out, in groups that lose much and in others."""
+    draws = 40_000
+    with closing(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never")) as session:
+        session.protect(TABLE, "visits", unit="who", domain=domain)
+        release = session.sql(BY_CITY, epsilon=1.0).run()
+        assert all(part.layers and part.lost for part in measured(session).parts)
+        drawn, frame = release.samples(draws), release.frame
+    chance = math.sqrt(0.025 * 0.975 / draws)
     for name in ("n", "s"):
-        spread = drawn[name].to_numpy(dtype=float).reshape(4_000, -1).std(axis=0)
-        told = (release.frame[f"{name}_upper"] - release.frame[f"{name}_lower"]).to_numpy() / 2 / REACH
-        assert (told > (WIDER - 0.001) * release.frame[f"{name}_std_error"]).all()  # ends are rounded
-        assert spread == pytest.approx(told, rel=5.5 / math.sqrt(2 * 4_000))
+        values = drawn[name].to_numpy(dtype=float).reshape(draws, -1)
+        lower, upper = (frame[f"{name}_{end}"].to_numpy() for end in ("lower", "upper"))
+        told = (upper - lower) / 2 / REACH
+        assert (told > (WIDER - 0.001) * frame[f"{name}_std_error"]).all()  # ends are rounded
+        assert (values < lower).mean(axis=0) == pytest.approx(0.025, abs=4.5 * chance)
+        assert (values > upper).mean(axis=0) == pytest.approx(0.025, abs=4.5 * chance)
 
 
 def test_a_part_of_what_was_released_is_the_same_and_free(session):

@@ -19,6 +19,8 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
+    FINEST,
+    LARGEST,
     AggregateFunction,
     Expectation,
     Integers,
@@ -27,9 +29,10 @@ from dpnotebook.sql.aggregates.function import (
     Parts,
     Statistic,
     input_of,
+    two_part_total,
 )
 from dpnotebook.sql.aggregates.layers import Combination, foretold, layers_of, noise_of, numbers_of
-from dpnotebook.sql.aggregates.lost_parts import lost_of
+from dpnotebook.sql.aggregates.lost_parts import lost_of, reach_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
 from dpnotebook.sql.aggregates.taken import Taken
@@ -125,8 +128,13 @@ class ClampedSum(Statistic):
         return f"CASE WHEN {total} IS NULL THEN 0 ELSE {value} END"
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
-        """Return the sum."""
-        return f"coalesce(CAST({columns.total(steps.addend(f'y{component.input}', part))} AS DOUBLE), {steps.ZERO})"
+        """Return the sum: of what is kept of all values, whatever they are clipped to, where that tells such parts."""
+        value = f"y{component.input}"
+        if not 2.0**FINEST <= part <= 2.0 ** (LARGEST - steps.WIDEST):
+            return f"coalesce(CAST({columns.total(steps.addend(value, part))} AS DOUBLE), {steps.ZERO})"
+        most = part * (1 << steps.WIDEST)
+        total = f"coalesce({two_part_total(value, columns)}, {steps.ZERO})"
+        return steps.whole(steps.clamped(total, -most, most), part)
 
 
 def _one_if(condition: str) -> str:
@@ -172,8 +180,7 @@ class Added(AggregateFunction):
             value = np.where(std_errors > ROUGH * times, times * np.rint(value / times), value)
         below = above = widths
         if part.lost:
-            moves = np.stack(lost_of(part).moves(value, std_errors))
-            below, above = np.hypot(widths, kappa(confidence, measuring.noise) * moves)
+            below, above = lost_of(part).reach(value, std_errors, widths, confidence, measuring.noise)
         return Estimates(*(each / times for each in (value, std_errors, value - below, value + above)))
 
     def expected(
@@ -182,12 +189,14 @@ class Added(AggregateFunction):
         """Return the errors of the noise, and half the length of intervals that reach for what bounds take."""
         std_error, width = self._errors(measuring, part, confidence, known)
         times = np.array([min(measuring.weighing, default=1.0)]) if known is None else known.weights(measuring)
-        moves = np.array(part.moves)[:, None]
         if part.lost and known is not None:
-            moves = np.stack(lost_of(part).moves(self.sizes(known) * times, std_error))
-        ends = np.hypot(width, kappa(confidence, measuring.noise) * moves)
+            sizes = self.sizes(known) * times
+            ends = lost_of(part).reach(sizes, std_error, np.full(sizes.shape, width), confidence, measuring.noise)
+        else:
+            down, up = np.array(part.moves)[:, None]
+            ends = reach_of(np.array([width]), (down, up), confidence, measuring.noise)
         errors = std_error / np.unique(times) if (times == times[0]).all() else std_error / times
-        return Expectation(errors, float((ends.mean(axis=0) / times).max()))
+        return Expectation(errors, float((np.mean(ends, axis=0) / times).max()))
 
     def sizes(self, known: KnownGroups) -> Floats:
         """Return about how large the answers of groups are that are known; NaN of sums where no means are."""

@@ -4,18 +4,28 @@ What norms, bounds of values and rows that do not count take lies mostly where t
 has lost about twice as much. So it is told in proportion to the answer, which holds for groups that are added up, or
 left out, as it does for each. In which group the few are that lose most is chance, of which a group of half of all has
 most, and all together have none. What is taken makes a sum smaller, whatever its sign.
+
+So an answer is taken to be off by normal noise and by one half of a normal number, in one direction, and by one half of
+another in the other: what is skew normal, after Azzalini, A class of distributions which includes the normal ones
+(1985). Intervals end where it does, with what is beyond alike at both ends, and redraws are drawn from it.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.measuring import AggregateInput
 
 Floats = NDArray[np.float64]
+
+FARTHEST = 1e6  # times the noise: what moves answers by more hides it
+STEPS = 5
 
 
 class LostParts(NamedTuple):
@@ -42,36 +52,56 @@ class LostParts(NamedTuple):
     def moves(self, values: Floats, noise: Floats | float) -> tuple[Floats, Floats]:
         """Return standard deviations of how much smaller answers may be without bounds, and how much larger.
 
+        What they may be off in either direction is not in it.
+
         Parameters
         ----------
         values, noise
             The noisy answers, and the standard deviation of their noise.
         """
         size = np.abs(values) + noise
-        away = np.sqrt((self.more * size) ** 2 + self.by_chance(size) ** 2 + self.either**2)
-        back = np.hypot(self.less * size, self.either)
+        away, back = np.hypot(self.more * size, self.by_chance(size)), self.less * size
         below = values < 0.0
         return np.where(below, away, back), np.where(below, back, away)
+
+    def reach(
+        self, values: Floats, noise: Floats | float, widths: Floats, confidence: float, law: Noise
+    ) -> tuple[Floats, Floats]:
+        """Return how far down, and how far up, intervals of answers reach.
+
+        Parameters
+        ----------
+        values, noise
+            As for `moves`.
+        widths
+            How far they reach for the noise alone.
+        confidence, law
+            Of the intervals, and of the noise.
+        """
+        either = np.hypot(widths, kappa(confidence, law) * self.either)
+        return reach_of(either, self.moves(values, noise), confidence, law)
 
     def by_chance(self, size: Floats) -> Floats:
         """Return the standard deviation of what falls on groups by chance, given the size of their answers."""
         rest = np.maximum(1.0 - size / max(self.whole, 1e-300), 0.0)
         return np.asarray(np.sqrt(self.chance * size * rest))
 
-    def redrawn(self, values: Floats, in_common: Floats, own: Floats) -> Floats:
-        """Return what is lost from answers that were redrawn, shape (draws, groups).
+    def redrawn(self, values: Floats, noise: Floats, in_common: Floats, own: Floats, either: Floats) -> Floats:
+        """Return what is lost from answers, drawn again, shape (draws, groups).
 
         Parameters
         ----------
-        values
-            These, without that.
-        in_common, own
-            Draws of variance 1: the same for all groups, shape (draws, 1), and one for each, shape (draws, groups).
+        values, noise
+            As for `moves`.
+        in_common, own, either
+            Draws of variance 1: the same for all groups, shape (draws, 1); one for each, shape (draws, groups); and the
+            same for all of what may be off in either direction, shape (draws, 1).
         """
-        size, sign = np.abs(values), np.where(values < 0.0, -1.0, 1.0)
-        away = self.more * size * in_common + self.by_chance(size) * own
-        moved = np.where(away > 0.0, away, self.less * size * np.minimum(in_common, 0.0))
-        return np.asarray(sign * moved + self.either * in_common)
+        size, sign = np.abs(values) + noise, np.where(values < 0.0, -1.0, 1.0)
+        alike, chance = self.more * size, self.by_chance(size)
+        away = np.hypot(alike, chance)
+        drawn = np.where(away > 0.0, (alike * in_common + chance * own) / np.maximum(away, 1e-300), in_common)
+        return np.asarray(sign * np.where(drawn > 0.0, away, self.less * size) * drawn + self.either * either)
 
     def of_groups(self, groups: int) -> LostParts:
         """Return it of sums over so many groups: what is told of one for itself adds up, as it is the same for all."""
@@ -81,3 +111,51 @@ class LostParts(NamedTuple):
 def lost_of(part: AggregateInput) -> LostParts:
     """Return what bounds take from an aggregate: nothing where nothing is told."""
     return LostParts(*part.lost)
+
+
+def reach_of(widths: Floats, moves: tuple[Floats, Floats], confidence: float, law: Noise) -> tuple[Floats, Floats]:
+    """Return how far down, and how far up, intervals reach that know of noise and of what moves answers.
+
+    Parameters
+    ----------
+    widths
+        How far they reach for the noise alone.
+    moves
+        Standard deviations of normal numbers, of which one half moves answers down, and one half moves them up.
+    confidence, law
+        Of the intervals, and of the noise.
+    """
+    reach = kappa(confidence, law)
+    down, up = (np.asarray(reach * side, dtype=float) for side in moves)
+    known = np.maximum(widths, np.maximum(np.maximum(down, up) / FARTHEST, 1e-300))
+    ends = (known * _skewed(side / known, other / known, confidence) for side, other in ((down, up), (up, down)))
+    below, above = (np.where(np.maximum(down, up) > 0.0, end, widths) for end in ends)
+    return below, above
+
+
+def _skewed(side: Floats, other: Floats, confidence: float) -> Floats:
+    """Return how many times as far as one of normal noise an interval reaches that half of what moves it makes longer.
+
+    Parameters
+    ----------
+    side, other
+        Standard deviations of what moves answers in that direction, and in the other, as parts of that of the noise.
+    confidence
+        Of the interval.
+    """
+    from scipy.special import ndtr, ndtri, owens_t
+
+    beyond = (1.0 - confidence) / 2
+    usual = float(ndtri(1.0 - beyond))
+    length, against = np.hypot(1.0, side), np.hypot(1.0, other)
+    end = usual * length
+    for _ in range(STEPS):  # of Newton, on the logarithm of what is beyond
+        near, far = end / length, end / against
+        tail = (ndtr(-near) + ndtr(-far)) / 2 + owens_t(near, side) - owens_t(far, other)
+        density = _normal(near) / length * ndtr(side * near) + _normal(far) / against * ndtr(-other * far)
+        end = end + tail * np.log(tail / beyond) / density
+    return np.asarray(np.maximum(end, 0.0) / usual)
+
+
+def _normal(places: Floats) -> Floats:
+    return np.asarray(np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi))

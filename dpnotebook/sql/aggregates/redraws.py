@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.inference.redraws import redrawn_noise
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.sql.aggregates.added_up import alike, scales_by_group
@@ -78,10 +79,12 @@ def redraw(
     if noise is None:
         noise = redrawn(measuring, numbers, draws, salt)
     unrounded = replace(
-        measuring, parts=tuple(part if part.edges else replace(part, points=False) for part in measuring.parts)
+        measuring,
+        parts=tuple(part if part.edges else replace(part, points=False, lost=()) for part in measuring.parts),
     )
     found = estimate(unrounded, (numbers + noise).reshape(-1, measuring.measured), ANY)
     values = [one.value.reshape(draws, groups, *one.value.shape[1:]) for one in found]
+    released = estimate(unrounded, numbers, ANY) if any(part.lost for part in measuring.parts) else []
     for i, part in enumerate(measuring.parts):
         if part.layers:
             values[i] = _of_layers(measuring, i, numbers, noise) / measuring.weights_of(groups)
@@ -91,7 +94,7 @@ def redraw(
             known = function_of(part.kind).known(measuring, part, numbers)
             values[i] = _moved(part, values[i], np.ones(groups) if known is None else known.sizes, told)
         if part.lost:
-            values[i] = _with_lost(measuring, i, values[i], told)
+            values[i] = values[i] + _lost(measuring, i, released[i], draws, told)
     return Redraws(values, noise, scales_by_group(measuring, groups))
 
 
@@ -146,22 +149,22 @@ def _moved(part: AggregateInput, values: Floats, counted: Floats, told: tuple[by
     return function.redrawn(values, moved)
 
 
-def _with_lost(measuring: Measuring, number: int, values: Floats, told: tuple[bytes, ...]) -> Floats:
-    """Return redraws of a count or a sum, with what bounds may have taken, as its intervals reach for it.
+def _lost(measuring: Measuring, number: int, released: Estimates, draws: int, told: tuple[bytes, ...]) -> Floats:
+    """Return what bounds may have taken from a count or a sum, shape (draws, groups), as its intervals reach for it.
 
     That is one thing for all groups, and so adds up in their sums; but for where it falls by chance. Half of it, in
     variances, is what bounds take from any aggregate, as units with many rows are cut off in all of them.
     """
-    draws, groups = values.shape
+    groups = released.value.size
     every, common = (
         redrawn_noise("gaussian", FINE, draws, wide, *told[:kept], b"lost") / FINE
-        for wide, kept in ((groups + 1, len(told)), (1, len(told) - 1))
+        for wide, kept in ((groups + 2, len(told)), (2, len(told) - 1))
     )
-    in_common, own = (every[:, :1] + common) / math.sqrt(2.0), every[:, 1:]
-    found = values.copy()
+    (in_common, either), own = ((every[:, :2] + common) / math.sqrt(2.0)).T[..., None], every[:, 2:]
+    found, times = np.empty((draws, groups)), measuring.weights_of(groups)
     for of, one in alike(measuring) if measuring.together else [(np.arange(groups), measuring)]:
-        times = measuring.weights_of(groups)[of]
-        found[:, of] += lost_of(one.parts[number]).redrawn(values[:, of] * times, in_common, own[:, of]) / times
+        value, std_error = released.value[of] * times[of], released.std_error[of] * times[of]
+        found[:, of] = lost_of(one.parts[number]).redrawn(value, std_error, in_common, own[:, of], either) / times[of]
     return found
 
 

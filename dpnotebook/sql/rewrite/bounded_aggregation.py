@@ -10,7 +10,6 @@ to an L2 norm is the usual step before Gaussian noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -259,7 +258,7 @@ def distinct_sql(select: PrivateSelect, component: Component, key: str) -> str:
         The one that counts them.
     """
     assert component.input is not None
-    parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
+    parts = Parts(select.from_rows if select.grouped else select, key)
     (value,) = parts.take_values(component.input)
     parts.keep_listed([value])
     return parts.finished([f"CAST(count(DISTINCT {value}) AS BIGINT) AS v0"])

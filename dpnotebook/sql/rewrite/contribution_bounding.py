@@ -29,6 +29,7 @@ class Parts:
         self.last = ""
         self._parts: dict[str, str] = {}
         self._held: set[str] = set()
+        self._inputs: Mapping[str, str] = {}
         self._taken = {name.casefold() for name in (*select.tables, *select.public)}
 
     def add(self, label: str, query: str) -> None:
@@ -65,13 +66,20 @@ class Parts:
         listed = [f"{column} AS {name}" for name, column in columns.items()]
         if self.select.single:
             self.choose("added", listed)
-        elif self.select.grouped:
+            self.keep_listed(list(columns))
+            return
+        if self.select.grouped:
             del self._parts[self.last]  # of rows, which were not kept
-            kept = ["u", *self.keys, *(f"{of_kept(self.select, column)} AS {name}" for name, column in columns.items())]
-            self.add("added", f"SELECT {', '.join(kept)} FROM {self.select.kept}")
-        else:
-            by = ", ".join(["u", *self.keys])
-            self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
+            kept = {name: of_kept(self.select, column) for name, column in columns.items()}
+            if None not in kept.values():
+                chosen = ["u", *self.keys, *(f"{column} AS {name}" for name, column in kept.items())]
+                self.add("added", f"SELECT {', '.join(chosen)} FROM {self.select.kept}")
+                return
+            self.select = self.select.from_rows
+            self.keys = key_names(self.select)
+            self._take(self._inputs)
+        by = ", ".join(["u", *self.keys])
+        self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
         self.keep_listed(list(columns))
 
     def code(self, codes: str, columns: Sequence[str]) -> None:
@@ -183,7 +191,7 @@ class Parts:
         return self._take({f"x{column}": f"x{column}" for column in columns})
 
     def _take(self, inputs: Mapping[str, str]) -> list[str]:
-        select = self.select
+        select, self._inputs = self.select, inputs
         names = key_names(select)
         keys = {name: key_value(name, key) for name, key in zip(names, select.keys, strict=True)}
         if select.coded:
@@ -202,19 +210,23 @@ class Parts:
         return list(inputs)
 
 
-def of_kept(select: PrivateSelect, column: str) -> str:
-    """Return SQL of what was kept of a unit and group: an aggregate that was, or else what its list of values says."""
+def of_kept(select: PrivateSelect, column: str) -> str | None:
+    """Return SQL of what was kept of a unit and group: an aggregate that was, or else what its list of values says.
+
+    None where no list has that.
+    """
     names = {kept: f"s{i}" for i, kept in enumerate(select.grouped)}
     if column in names:
         return names[column]
-    lists = [name for kept, name in names.items() if kept.startswith("list(")]
     if column == "count(*)":
-        return f"len({lists[0]})"
-    if column.startswith("count("):
-        return f"list_count({names[values_of(column.removeprefix('count(').removesuffix(')'))]})"
-    added = column.removeprefix("sum(").removesuffix(")")
-    (value,) = set(re.findall(r"\by\d+\b", added))
-    return f"list_sum(list_transform({names[values_of(value)]}, lambda {value}: {added}))"
+        return next((f"len({name})" for kept, name in names.items() if kept.startswith("list(")), None)
+    counted = column.startswith("count(")
+    added = column.removeprefix("count(" if counted else "sum(").removesuffix(")")
+    (value,) = {added} if counted else set(re.findall(r"\by\d+\b", added))
+    listed = names.get(values_of(value))
+    if listed is None:
+        return None
+    return f"list_count({listed})" if counted else f"list_sum(list_transform({listed}, lambda {value}: {added}))"
 
 
 def values_of(column: str) -> str:

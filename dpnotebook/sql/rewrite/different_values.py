@@ -14,7 +14,6 @@ Source: Knop and Steinke, Counting distinct elements under person-level differen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ def matching_sql(select: PrivateSelect, component: Component, key: str) -> str:
         The secret by which units are drawn into groups.
     """
     assert component.input is not None
-    parts = Parts(replace(select, kept=select.kept_rows, grouped=(), coded="") if select.grouped else select, key)
+    parts = Parts(select.from_rows if select.grouped else select, key)
     (value,), keys = parts.take_values(component.input), parts.keys
     parts.keep_listed([value])
     by = ["u", *keys]

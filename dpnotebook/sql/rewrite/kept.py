@@ -1,8 +1,9 @@
 """What several queries of a private aggregation read, kept while they do: rows, or what units have in groups.
 
 Histograms of values, norms, how many units groups have, and the answers are all read off it: rows are read once, and
-grouped once. Bounds of values are found in between: these are kept in lists, which are added up faster than rows are
-grouped anew. Groups are numbered, where several columns or texts tell them apart.
+grouped once. What depends on no bounds, as counts and sums that are clipped to a norm, is added up at once. Bounds of
+values are found in between: these are kept in lists, which are added up faster than rows are grouped anew. Groups are
+numbered, where several columns or texts tell them apart.
 """
 
 from __future__ import annotations
@@ -104,15 +105,19 @@ def grouped_sql(
     asked = [one for i, one in enumerate(select.aggregates) if aggregates is None or i in aggregates]
     inputs = {(a.input, function_of(a.kind).of != "numbers") for a in asked if a.input is not None}
     numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
+    added = [a for a in asked if function_of(a.kind).adds and function_of(a.kind).of == "numbers"]
+    lists = [i for i in numbers if any(a.input == i and a not in added for a in asked)]
     parts, rows = Parts(select, ""), Columns(select.single)
     columns = parts.take(numbers, present)
     if codes:
         parts.code(codes, columns)
-    if not numbers:
+    if not lists:
         rows.rows(None)
     for i in present:
         rows.rows(f"p{i}")
-    listed = rows.listed | {f"s{len(rows.listed) + at}": values_of(f"y{i}") for at, i in enumerate(numbers)}
+    for one in added:
+        function_of(one.kind).group_magnitude(one, rows)
+    listed = rows.listed | {f"s{len(rows.listed) + at}": values_of(f"y{i}") for at, i in enumerate(lists)}
     parts.group(listed)
     return parts.as_it_is(), tuple(listed.values())
 

@@ -151,7 +151,10 @@ def shared_values(select: PrivateSelect, column: int) -> Parts:
 
     Where each unit has one row, there is no `share0`.
     """
-    parts, value = Parts(select, ""), f"y{column}"
+    value = f"y{column}"
+    if select.grouped and of_kept(select, values_of(value)) is None:
+        select = select.from_rows
+    parts = Parts(select, "")
     if select.grouped:
         rows, values, every = of_kept(select, f"count({value})"), of_kept(select, values_of(value)), select.kept
     else:
