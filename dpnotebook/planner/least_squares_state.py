@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.atoms import Atoms, one_atom
+from dpnotebook.planner.atoms import Atoms, every_cell, one_atom
 from dpnotebook.planner.block_queries import MOST_ENTRIES, Queries, bins_of, queries_of, same_queries
+from dpnotebook.planner.cell_counts import groups_of, told_of_cells
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
@@ -51,6 +52,11 @@ class Estimate:
 
 class _NoRoom(Exception):
     """Not all that is to be added has room."""
+
+
+def _is_counts(part: ProductTerm) -> bool:
+    """Return whether a part is disjoint counts."""
+    return part.weight == 1 and is_identity(part.operator)
 
 
 def _lost(solved: Solved, variances: Floats, whole: NDArray[np.bool_], queries: Queries, within: float) -> bool:
@@ -284,11 +290,14 @@ class LeastSquaresState:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
         prepared: list[tuple[Observation, NDArray[Any] | None, Floats | None]] = []
         counted: dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]] = {}  # of many measurements the same
+        if atoms.labels.size <= most:  # all have room: none is looked at in vain
+            parts = list(parts)
+            counted = self._counted(parts)
         for one in parts:
             if one.name in self.sources:
                 prepared.append((one, None, None))
                 continue
-            if one.part.weight == 1 and is_identity(one.part.operator):
+            if _is_counts(one.part):
                 rows = one.part.axes, one.part.where.key
                 if rows not in counted:
                     counted[rows] = self._classes(one.part)
@@ -300,9 +309,21 @@ class LeastSquaresState:
                 if whole:
                     raise _NoRoom  # the rest is not even looked at
                 continue
-            atoms, parents = finer, parents[above]
+            if finer is not atoms:
+                atoms, parents = finer, parents[above]
             prepared.append((one, cells, columns))
+        if atoms.every and self.atoms.count == 1:  # in the order of the cells
+            atoms = every_cell(atoms.sizes)
         return atoms, parents, prepared
+
+    def _counted(
+        self, parts: Sequence[Observation]
+    ) -> dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]]:
+        """Return `_classes` of the disjoint counts among some parts, by their axes and rows."""
+        new = (one.part for one in parts if one.name not in self.sources and _is_counts(one.part))
+        found = {(part.axes, part.where.key): part for part in new}
+        cells = groups_of([*found.values()], self.domain, self.names)
+        return {rows: (own, None) for rows, own in zip(found, cells, strict=True)}
 
     def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
@@ -332,6 +353,10 @@ class LeastSquaresState:
 
     def _add_up(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
+        if self.atoms.every and not self._information.updates(sum(source.queries for _, source in found)):
+            counts = [(one, source) for one, source in found if source.columns is None and source.summed is None]
+            found = [(one, source) for one, source in found if source.columns is not None or source.summed is not None]
+            self._add_counts(counts)
         entries: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
         count = 0
         precision: list[NDArray[Any]] = []
@@ -360,6 +385,20 @@ class LeastSquaresState:
                     entries, count, precision, weighted, counted = [], 0, [], [], {}
         if entries:
             self._tell(entries, count, precision, weighted)
+
+    def _add_counts(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
+        """Add disjoint counts to what is known of cells, of which each is an atom, as `_add_up` does."""
+        matrix, vector = told_of_cells(
+            [source.part for _, source in found],
+            np.array([one.precision - source.total for one, source in found]),
+            [one.weighted - source.weighted for one, source in found],
+            self.domain,
+            self.names,
+        )
+        cells = self.atoms.first
+        if (cells[1:] < cells[:-1]).any():  # they came one after the other
+            matrix, vector = matrix.take(cells, 0).take(cells, 1), vector[cells]
+        self._information.add_together(matrix, vector)
 
     def _tell(
         self,
