@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -289,41 +289,41 @@ class LeastSquaresState:
         """Return the atoms that measurements tell apart, the present one in which each lies, and their classes."""
         atoms, parents = self.atoms, np.arange(self.atoms.count)
         prepared: list[tuple[Observation, NDArray[Any] | None, Floats | None]] = []
-        counted: dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]] = {}  # of many measurements the same
+        together: dict[Name, NDArray[Any]] = {}
         if atoms.labels.size <= most:  # all have room: none is looked at in vain
             parts = list(parts)
-            counted = self._counted(parts)
+            together = self._groups(parts)
+        counted: dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]] = {}  # of many measurements the same
         for one in parts:
+            columns: Floats | None = None
             if one.name in self.sources:
                 prepared.append((one, None, None))
                 continue
-            if _is_counts(one.part):
+            if one.name in together:
+                cells: NDArray[Any] | None = together[one.name]
+            elif _is_counts(one.part):
                 rows = one.part.axes, one.part.where.key
                 if rows not in counted:
                     counted[rows] = self._classes(one.part)
                 cells, columns = counted[rows]
             else:
                 cells, columns = self._classes(one.part)
-            finer, above = (None, parents) if cells is None else atoms.refined(cells)
-            if finer is None or finer.count > most:
-                if whole:
-                    raise _NoRoom  # the rest is not even looked at
-                continue
-            if finer is not atoms:
+            if cells is None or not atoms.every:
+                finer, above = (None, parents) if cells is None else atoms.refined(cells)
+                if finer is None or finer.count > most:
+                    if whole:
+                        raise _NoRoom  # the rest is not even looked at
+                    continue
                 atoms, parents = finer, parents[above]
             prepared.append((one, cells, columns))
         if atoms.every and self.atoms.count == 1:  # in the order of the cells
             atoms = every_cell(atoms.sizes)
         return atoms, parents, prepared
 
-    def _counted(
-        self, parts: Sequence[Observation]
-    ) -> dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]]:
-        """Return `_classes` of the disjoint counts among some parts, by their axes and rows."""
-        new = (one.part for one in parts if one.name not in self.sources and _is_counts(one.part))
-        found = {(part.axes, part.where.key): part for part in new}
-        cells = groups_of([*found.values()], self.domain, self.names)
-        return {rows: (own, None) for rows, own in zip(found, cells, strict=True)}
+    def _groups(self, parts: Sequence[Observation]) -> dict[Name, NDArray[Any]]:
+        """Return the group of every cell of those of some parts that are disjoint counts and not here yet."""
+        new = {one.name: one.part for one in parts if one.name not in self.sources and _is_counts(one.part)}
+        return dict(zip(new, groups_of([*new.values()], self.domain, self.names), strict=True))
 
     def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
@@ -348,8 +348,10 @@ class LeastSquaresState:
         more = [(one, source) for one, source in found if one.precision > source.total]  # no more is rounding
         if more:
             self._waiting.append(more)
-        for one, source in more:
-            self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
+        for one, of in more:  # of many in little time
+            self.sources[one.name] = KnownPart(
+                of.part, of.columns, of.atoms, of.queries, of.summed, one.precision, one.weighted, one.repeats
+            )
 
     def _add_up(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
