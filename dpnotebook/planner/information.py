@@ -155,12 +155,12 @@ class Information:
 
     def add_together(self, matrix: Floats, vector: Floats) -> None:
         """Add many measurements, as what they say together to the matrix and to the vector."""
-        self._own()
+        if self._seen:
+            matrix, vector = self.matrix + matrix, self.vector + vector
+        self.matrix, self.vector, self._shared = matrix, vector, False
         self._probes = self._inverse = None
         self._seen = True
         self.changes += 1
-        self.matrix += matrix
-        self.vector += vector
 
     def _increase(self, rows: Floats | csr_array, precision: Floats) -> None:
         """Add what measurements say to the information matrix, in its place."""
