@@ -356,8 +356,8 @@ class LeastSquaresState:
     def _add_up(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
         if self.atoms.every and not self._information.updates(sum(source.queries for _, source in found)):
-            counts = [(one, source) for one, source in found if source.columns is None and source.summed is None]
-            found = [(one, source) for one, source in found if source.columns is not None or source.summed is not None]
+            counts = [(one, source) for one, source in found if source.summed is None and _is_counts(source.part)]
+            found = [(one, source) for one, source in found if source.summed is not None or not _is_counts(source.part)]
             self._add_counts(counts)
         entries: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
         count = 0

@@ -13,7 +13,7 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.product_terms import ProductTerm, product_of
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
-from dpnotebook.workload import Identity
+from dpnotebook.workload import Identity, Total
 
 DOMAIN = Domain({"a": Range(0, 2), "b": ["x", "y"], "c": Range(0, 3), "d": Range(0, 4)})
 NAMES = ("a", "c", "d")
@@ -39,6 +39,8 @@ def counts(seed, count=40):
 def written_out(part):
     """Return the queries of a table over all cells."""
     group = places(part.axes, part.where, DOMAIN, NAMES)
+    if part.operator.shape[0] == 1:
+        return (group >= 0)[None].astype(float)
     return (group == np.arange(part.operator.shape[0])[:, None]).astype(float)
 
 
@@ -61,9 +63,10 @@ def test_a_block_is_the_same_however_many_come_at_once(at_once):
     parts, rng = counts(9), np.random.default_rng(9)
     axes = tuple(Axis(name, tuple(range(DOMAIN[name].size))) for name in NAMES)
     cells = ProductTerm(axes, Predicate.everything(DOMAIN), Identity(60), 1.0, np.arange(60))
+    total = ProductTerm(axes[:1], parts[0].where, Total(3), 1.0, np.arange(1))  # its axis is not told apart
     asked = [
         Observation(str(place), 0, part, 2.0 + place, rng.normal(size=part.operator.shape[0]), {(place, 0): 1.0})
-        for place, part in enumerate([*parts[:20], cells, *parts[20:]])
+        for place, part in enumerate([*parts[:20], cells, total, *parts[20:]])
     ]
     block = LeastSquaresState(DOMAIN, NAMES)
     for start in range(0, len(asked), at_once):
