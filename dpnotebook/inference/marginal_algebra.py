@@ -268,6 +268,85 @@ class MarginalAlgebra:
         return out
 
 
+def variances_of_sums(summed: Sequence[MarginalAlgebra]) -> Array:
+    """Return the variances of sums of answers, one of each, for measurements of unit variance, shape (queries,).
+
+    What varies within different subsets of attributes is independent: of two answers what they share is found subset by
+    subset, and what the measurements count for in them is never written out.
+
+    Parameters
+    ----------
+    summed
+        From the same measurements, of as many terms with as many queries each.
+
+    Raises
+    ------
+    WorkloadError
+        If some of the answers are not determined.
+    """
+    if not all(np.isfinite(one.variances()).all() for one in summed):
+        raise WorkloadError("the measurements do not determine every answer")
+    found = []
+    for terms in zip(*(one.terms for one in summed), strict=True):
+        sides = [_Sides.of(one, term) for one, term in zip(summed, terms, strict=True)]
+        total = np.zeros(terms[0].queries)
+        for place, own in enumerate(sides):
+            total += own.shared(own) + 2 * sum(own.shared(other) for other in sides[place + 1 :])
+        found.append(total)
+    return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """The queries of a term along each attribute, one row a query.
+
+    Parameters
+    ----------
+    term, precisions
+        The term; p_S of each subset of its attributes.
+    rows
+        The queries along each attribute, shape (queries, levels).
+    spread
+        Their products with C, the covariance of what varies within the attribute.
+    means
+        What of each query follows from the total, shape (queries,).
+    """
+
+    term: SparseTerm
+    precisions: Mapping[Subset, float]
+    rows: Mapping[int, Array]
+    spread: Mapping[int, Array]
+    means: Mapping[int, Array]
+
+    @classmethod
+    def of(cls, algebra: MarginalAlgebra, term: SparseTerm) -> _Sides:
+        """Return the sides of a term of an algebra."""
+        shape = [factor.shape[0] for factor in term.factors]
+        where = np.unravel_index(np.arange(term.queries), shape) if term.axes else ()
+        rows = {i: w.rows(index).astype(float) for i, w, index in zip(term.axes, term.factors, where, strict=True)}
+        spread = {i: algebra.splits[i].spread(own.T[None])[0].T for i, own in rows.items()}
+        means = {i: own @ algebra.splits[i].z for i, own in rows.items()}
+        return cls(term, algebra.precisions, rows, spread, means)
+
+    def shared(self, other: _Sides) -> Array:
+        """Return the covariance of each query with that of another term, shape (queries,)."""
+        both = tuple(i for i in self.term.axes if i in other.term.axes)
+        apart = np.full(self.term.queries, float(self.term.weight) * float(other.term.weight))
+        for i in self.term.axes:
+            apart = apart if i in both else apart * self.means[i]
+        for i in other.term.axes:
+            apart = apart if i in both else apart * other.means[i]
+        within = {i: np.einsum("ij,ij->i", self.rows[i], other.spread[i]) for i in both}
+        total = np.zeros(self.term.queries)
+        for subset, _ in _parts(both):
+            part = apart
+            for i in both:
+                part = part * (within[i] if i in subset else self.means[i] * other.means[i])
+            if part.any():
+                total += part / self.precisions[subset]
+        return total
+
+
 def _parts(axes: Subset) -> Iterator[tuple[Subset, tuple[bool, ...]]]:
     """Yield every subset of the axes, and which of them are in it."""
     for chosen, inside in _patterns(len(axes)):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.marginal_algebra import marginal_algebra
+from dpnotebook.inference.marginal_algebra import MarginalAlgebra, marginal_algebra, variances_of_sums
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.product_terms import ProductTerm, product_of
 from dpnotebook.planner.sources import MOST_SUMMED, Determined, MeasuredHistogram
@@ -132,6 +132,9 @@ class AskedProducts:
                 return Determined(source, found[0], variances) if np.isfinite(variances).any() else None
             if self.queries * len(found) * source.operator.shape[0] > MOST_SUMMED:
                 return None
+            algebras = [one for one in found if isinstance(one, MarginalAlgebra)]
+            if len(algebras) == len(found):
+                return Determined(source, _Sums(algebras), variances_of_sums(algebras) * source.variance)
             rows = np.arange(self.queries)
             weights = sum((one.weights(rows) for one in found), np.zeros((1, 1)))
             return Determined(source, _Weights(weights), (weights**2).sum(axis=1) * source.variance)
@@ -214,6 +217,35 @@ def _on(inner: Workload, own: NDArray[np.intp], levels: NDArray[np.intp], keep: 
 
 def _reconstruction(workload: Workload, operator: Workload) -> Reconstruction:
     return marginal_algebra(workload, operator) or blocks(workload, operator, False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Answers as sums of those of each box of rows, from marginals: what these count for is written out if asked for.
+
+    Parameters
+    ----------
+    boxes
+        The same questions of each box.
+    """
+
+    boxes: Sequence[MarginalAlgebra]
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`."""
+        return float(self.variances().sum())
+
+    def variances(self) -> Floats:
+        """Return the variance of each answer for measurements of unit variance."""
+        return np.asarray(variances_of_sums(self.boxes))
+
+    def weights(self, rows: NDArray[Any]) -> Floats:
+        """Return what measurements count for in some answers, shape (rows, measurements)."""
+        return np.asarray(sum((one.weights(rows) for one in self.boxes), np.zeros((1, 1))))
+
+    def answers(self, noisy: Floats) -> Floats:
+        """Return the answers that follow from noisy measurements."""
+        return np.asarray(sum((one.answers(noisy) for one in self.boxes), np.zeros(1)))
 
 
 @dataclass(frozen=True, eq=False)

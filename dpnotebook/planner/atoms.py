@@ -44,6 +44,11 @@ class Atoms:
         """Number of atoms."""
         return int(self.first.size)
 
+    @property
+    def every(self) -> bool:
+        """Whether all cells are told apart."""
+        return self.first.size == self.labels.size
+
     def refined(self, values: NDArray[Any]) -> tuple[Atoms, Indices]:
         """Return the coarsest finer partition in which `values` are the same in all cells of an atom.
 
@@ -57,6 +62,8 @@ class Atoms:
         The finer atoms, of which the first so many lie in the present ones in order, and for each the present atom in
         which it lies.
         """
+        if self.every:
+            return self, np.arange(self.count)
         here = values[self.first]
         moved = np.flatnonzero(values != here[self.labels])
         if not moved.size:
@@ -68,6 +75,12 @@ class Atoms:
         labels[moved] = self.count + which
         first = np.concatenate([self.first, moved[where]])
         return Atoms(self.sizes, labels, first), np.concatenate([np.arange(self.count), self.labels[moved[where]]])
+
+
+def every_cell(sizes: Mapping[str, int]) -> Atoms:
+    """Return the partition that tells all cells apart."""
+    cells = np.arange(math.prod(sizes.values()))
+    return Atoms(dict(sizes), cells, cells)
 
 
 def one_atom(sizes: Mapping[str, int]) -> Atoms:

@@ -22,6 +22,7 @@ from dpnotebook.planner.beside_atoms import BesideAtoms
 from dpnotebook.planner.beside_classes import BesideClasses
 from dpnotebook.planner.beside_groups import BesideGroups
 from dpnotebook.planner.history import History
+from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.supposed import Supposed
@@ -208,7 +209,8 @@ def exact_half_width(history: History, asked: marginal_measurement.LinearTarget,
 
 def exact_half_widths(history: History, asked: marginal_measurement.LinearTarget, confidence: float) -> Floats | None:
     """Return the half-width of every answer from what is known, from the exact law of its noise; None for many."""
-    variances = asked.estimates()[1]
+    # In closed form variances are certain, and answers, which nobody asks for here, take as long as all else.
+    variances = asked.variances if isinstance(asked, InClosedForm) else asked.estimates()[1]
     if np.unique(asked.alike).size > MOST_EXACT or not np.isfinite(variances).all():
         return None
     return widths_of(history, asked, np.sqrt(variances) * asked.step, confidence)

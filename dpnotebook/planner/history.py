@@ -421,12 +421,15 @@ class History:
         most: int | None = None,
     ) -> ByClasses | None:
         """Return how a question follows over some attributes, as `by_classes` does."""
+        domain, before, found = self.with_ends, None, None
+        of, latest = (summand, names, most, self._known(summand).count), self._latest_classes
         if not beside.items:
-            return self._in_recorded_classes(part, summand, names, known, whole=whole, most=most)
-        domain, before = self.with_ends, None
+            found = self._in_recorded_classes(part, summand, names, known, whole=whole, most=most)
+            if found is not None:  # to be looked at once more, with what is proposed beside it
+                self._latest_classes = of, domain, part, found
+            return found
         if not beside.supposed:
             return by_classes(part, names, domain, known, whole=whole, most=most)
-        of, latest = (summand, names, most, self._known(summand).count), self._latest_classes
         if latest is None or latest[0] != of or latest[1] is not domain or not same_queries(latest[2], part):
             recorded = self._by_importance(part, summand, Telling(()), names)
             before = self._in_recorded_classes(part, summand, names, recorded, whole=False, most=most)
@@ -726,8 +729,7 @@ class History:
 
         What matters most to a question comes first.
         """
-        among, recorded = frozenset(names), self._known(summand)
-        known = recorded.of_rows(names)
+        among, known = frozenset(names), self._known(summand).of_rows(names)
         # What comes now first, then what was asked of the same rows, then of rows told by few other attributes, then of
         # many numbers, then the latest: a refined one has the place of the one that it refines.
         first: list[Repeats] = []
@@ -735,14 +737,22 @@ class History:
             supposed = self._beside(summand, beside).by_queries
             come = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
             first = [each for name in come if (each := supposed[name]).rows <= among]
-            more = [each for name, each in supposed.items() if name not in come and each.rows <= among]
-            known = sorted([each for each in known if each.measurement.key not in supposed] + more, key=ranked)
-        own: list[Repeats] = []
+            for rows in {each.rows for each in supposed.values() if each.rows <= among}:
+                some = [each for each in known.get(rows, ()) if each.measurement.key not in supposed]
+                some += [each for name, each in supposed.items() if name not in come and each.rows == rows]
+                known[rows] = sorted(some, key=ranked)
+        asked = frozenset(part.where.attributes)
+        own = [each for each in known.get(asked, ()) if each.measurement.where.key == part.where.key]
         others: dict[int, list[Repeats]] = {}
-        beyond = {rows: others.setdefault(len(rows - part.attributes), []) for rows in {each.rows for each in known}}
-        for each in known:
-            (own if each.measurement.where.key == part.where.key else beyond[each.rows]).append(each)
-        return [*first, *own, *itertools.chain.from_iterable(others[count] for count in sorted(others))]
+        for rows, some in known.items():
+            if rows == asked:
+                some = [each for each in some if each.measurement.where.key != part.where.key]
+            others.setdefault(len(rows - part.attributes), []).extend(some)
+        return [
+            *first,
+            *own,
+            *itertools.chain.from_iterable(sorted(others[count], key=ranked) for count in sorted(others)),
+        ]
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

@@ -18,7 +18,9 @@ from dpnotebook.planner.over_rows import ByRows
 from dpnotebook.planner.sources import MOST_SUMMED, Determined, Draws, JointNumbers
 
 MOST_JOINT = 4 * 10**6  # of measurements over several histograms, of which hardly any weight is 0
-NAMED = 0.01  # a release that has less of the variance, relative to the one that has most, is not named
+# A release that has less of the variance, relative to the one that has most, is not named. A table of a hundred groups
+# has just a hundredth beside one of their total: it is not named either, however that is rounded.
+NAMED = 0.01 * (1 + 1e-6)
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
 MOST_MIXED = 16  # of measurements over several histograms; of more, those of a mixture of all
 ROUNDING = 1e-12  # by which a weight may miss a whole number

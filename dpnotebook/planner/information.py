@@ -123,6 +123,10 @@ class Information:
             self._inverse = inverse
         self._shared = False
 
+    def updates(self, rows: int) -> bool:
+        """Return whether the generalised inverse is updated for so many measurements, and not made anew."""
+        return rows <= max(FEW, self.atoms * SMALL) and self._inverse is not None
+
     def add(self, rows: Floats | csr_array, precision: Floats, weighted: Floats) -> None:
         """Add measurements, or more precision to earlier ones.
 
@@ -140,7 +144,7 @@ class Information:
         self._seen = True
         self.changes += 1
         left = np.arange(rows.shape[0])
-        if rows.shape[0] <= max(FEW, self.atoms * SMALL) and self._inverse is not None:
+        if self.updates(rows.shape[0]):
             rows = _written_out(rows)
             while left.size and self._inverse is not None:
                 left = left[~self._add_some(rows[left], precision[left])]
@@ -148,6 +152,15 @@ class Information:
             self._inverse = None
             self._increase(rows[left], precision[left])
         self.vector += rows.T @ weighted
+
+    def add_together(self, matrix: Floats, vector: Floats) -> None:
+        """Add many measurements, as what they say together to the matrix and to the vector."""
+        if self._seen:
+            matrix, vector = self.matrix + matrix, self.vector + vector
+        self.matrix, self.vector, self._shared = matrix, vector, False
+        self._probes = self._inverse = None
+        self._seen = True
+        self.changes += 1
 
     def _increase(self, rows: Floats | csr_array, precision: Floats) -> None:
         """Add what measurements say to the information matrix, in its place."""

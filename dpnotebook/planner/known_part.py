@@ -19,7 +19,7 @@ Key = tuple[int, int]
 Name = tuple[str, int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Observation:
     """What all measurements of the same queries say, one part of theirs: as much as one, of all their precision.
 
@@ -52,7 +52,7 @@ class Observation:
         return self.asked, self.index
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class KnownPart:
     """A part of recorded measurements of the same queries, as the block holds it.
 

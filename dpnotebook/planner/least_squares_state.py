@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.atoms import Atoms, one_atom
+from dpnotebook.planner.atoms import Atoms, every_cell, one_atom
 from dpnotebook.planner.block_queries import MOST_ENTRIES, Queries, bins_of, queries_of, same_queries
+from dpnotebook.planner.cell_counts import groups_of, told_of_cells
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
@@ -51,6 +52,11 @@ class Estimate:
 
 class _NoRoom(Exception):
     """Not all that is to be added has room."""
+
+
+def _is_counts(part: ProductTerm) -> bool:
+    """Return whether a part is disjoint counts."""
+    return part.weight == 1 and is_identity(part.operator)
 
 
 def _lost(solved: Solved, variances: Floats, whole: NDArray[np.bool_], queries: Queries, within: float) -> bool:
@@ -283,26 +289,41 @@ class LeastSquaresState:
         """Return the atoms that measurements tell apart, the present one in which each lies, and their classes."""
         atoms, parents = self.atoms, np.arange(self.atoms.count)
         prepared: list[tuple[Observation, NDArray[Any] | None, Floats | None]] = []
+        together: dict[Name, NDArray[Any]] = {}
+        if atoms.labels.size <= most:  # all have room: none is looked at in vain
+            parts = list(parts)
+            together = self._groups(parts)
         counted: dict[tuple[Any, ...], tuple[NDArray[Any] | None, Floats | None]] = {}  # of many measurements the same
         for one in parts:
+            columns: Floats | None = None
             if one.name in self.sources:
                 prepared.append((one, None, None))
                 continue
-            if one.part.weight == 1 and is_identity(one.part.operator):
+            if one.name in together:
+                cells: NDArray[Any] | None = together[one.name]
+            elif _is_counts(one.part):
                 rows = one.part.axes, one.part.where.key
                 if rows not in counted:
                     counted[rows] = self._classes(one.part)
                 cells, columns = counted[rows]
             else:
                 cells, columns = self._classes(one.part)
-            finer, above = (None, parents) if cells is None else atoms.refined(cells)
-            if finer is None or finer.count > most:
-                if whole:
-                    raise _NoRoom  # the rest is not even looked at
-                continue
-            atoms, parents = finer, parents[above]
+            if cells is None or not atoms.every:
+                finer, above = (None, parents) if cells is None else atoms.refined(cells)
+                if finer is None or finer.count > most:
+                    if whole:
+                        raise _NoRoom  # the rest is not even looked at
+                    continue
+                atoms, parents = finer, parents[above]
             prepared.append((one, cells, columns))
+        if atoms.every and self.atoms.count == 1:  # in the order of the cells
+            atoms = every_cell(atoms.sizes)
         return atoms, parents, prepared
+
+    def _groups(self, parts: Sequence[Observation]) -> dict[Name, NDArray[Any]]:
+        """Return the group of every cell of those of some parts that are disjoint counts and not here yet."""
+        new = {one.name: one.part for one in parts if one.name not in self.sources and _is_counts(one.part)}
+        return dict(zip(new, groups_of([*new.values()], self.domain, self.names), strict=True))
 
     def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
@@ -327,11 +348,17 @@ class LeastSquaresState:
         more = [(one, source) for one, source in found if one.precision > source.total]  # no more is rounding
         if more:
             self._waiting.append(more)
-        for one, source in more:
-            self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
+        for one, of in more:  # of many in little time
+            self.sources[one.name] = KnownPart(
+                of.part, of.columns, of.atoms, of.queries, of.summed, one.precision, one.weighted, one.repeats
+            )
 
     def _add_up(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
+        if self.atoms.every and not self._information.updates(sum(source.queries for _, source in found)):
+            counts = [(one, source) for one, source in found if source.summed is None and _is_counts(source.part)]
+            found = [(one, source) for one, source in found if source.summed is not None or not _is_counts(source.part)]
+            self._add_counts(counts)
         entries: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
         count = 0
         precision: list[NDArray[Any]] = []
@@ -360,6 +387,20 @@ class LeastSquaresState:
                     entries, count, precision, weighted, counted = [], 0, [], [], {}
         if entries:
             self._tell(entries, count, precision, weighted)
+
+    def _add_counts(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
+        """Add disjoint counts to what is known of cells, of which each is an atom, as `_add_up` does."""
+        matrix, vector = told_of_cells(
+            [source.part for _, source in found],
+            np.array([one.precision - source.total for one, source in found]),
+            [one.weighted - source.weighted for one, source in found],
+            self.domain,
+            self.names,
+        )
+        cells = self.atoms.first
+        if (cells[1:] < cells[:-1]).any():  # they came one after the other
+            matrix, vector = matrix.take(cells, 0).take(cells, 1), vector[cells]
+        self._information.add_together(matrix, vector)
 
     def _tell(
         self,

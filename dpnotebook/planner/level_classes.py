@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -286,7 +286,8 @@ class ToldProducts:
         self._left_out = 0
         self._without: set[Boxes] = set()  # what had no room: it gets none later, as classes only get more
         self._apart = [{sides[place].mask for sides in apart} for place in range(len(names))]
-        self._classes = [self._count(place, masks) for place, masks in enumerate(self._apart)]
+        every = ([_bits(b"\1" * domain[name].size)] for name in names)
+        self._classes = [cut(levels, own) for levels, own in zip(every, self._apart, strict=True)]
 
     def put(self, known: Repeats) -> None:
         """Add measurements of the same queries, as far as there is room for the classes that they tell apart."""
@@ -341,35 +342,29 @@ class ToldProducts:
         part = ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(0))
         inside = set(measurement.where.attributes) <= set(self.names) and measurement.summand.components == 1
         boxes = boxes_of(part, self.names, self.domain) if inside else None
-        return boxes is not None and math.prod(self._with(self._masks(boxes))) <= self._most
+        return boxes is not None and _products(self._with(self._masks(boxes))) <= self._most
 
     def _masks(self, boxes: Boxes) -> list[set[bytes]]:
         return [{sides[place].mask for sides in boxes} for place in range(len(self.names))]
 
-    def _with(self, masks: Sequence[set[bytes]]) -> list[int]:
-        """Return how many classes there are along each attribute with some conditions more."""
-        classes = list(self._classes)
-        for place, new in enumerate(masks):
-            if not new <= self._apart[place]:
-                classes[place] = self._count(place, self._apart[place] | new)
-        return classes
+    def _with(self, masks: Sequence[set[bytes]]) -> list[list[int]]:
+        """Return the classes along each attribute with some conditions more."""
+        places = zip(self._classes, masks, self._apart, strict=True)
+        return [cut(own, new - apart) for own, new, apart in places]
 
     def _made_room(self, boxes: Boxes) -> bool:
         classes = self._with(masks := self._masks(boxes))
-        if math.prod(classes) > max(self._most, math.prod(self._classes)):
+        if _products(classes) > max(self._most, self.classes):
             return False
         self._classes = classes
         for own, new in zip(self._apart, masks, strict=True):
             own |= new
         return True
 
-    def _count(self, place: int, masks: set[bytes]) -> int:
-        return classes_of(masks, self.domain[self.names[place]].size)
-
     @property
     def classes(self) -> int:
         """How many products of classes of levels are told apart."""
-        return math.prod(self._classes)
+        return _products(self._classes)
 
     @property
     def fits(self) -> bool:
@@ -385,7 +380,20 @@ class ToldProducts:
         ]
 
 
-def classes_of(masks: Collection[bytes], size: int) -> int:
-    """Return how many classes of levels some masks tell apart."""
-    levels = np.array([np.frombuffer(mask, dtype=bool) for mask in masks]).reshape(-1, size)
-    return len({column.tobytes() for column in np.ascontiguousarray(levels.T)})
+def _bits(mask: bytes) -> int:
+    """Return levels as a number with a byte for each."""
+    return int.from_bytes(mask, "little")
+
+
+def cut(classes: list[int], masks: Iterable[bytes]) -> list[int]:
+    """Return classes of levels, each a number with a byte for every level, as they are when some masks cut them."""
+    for mask in masks:
+        taking = _bits(mask)
+        parts = [(one & taking, one & ~taking) for one in classes]
+        classes = [part for pair in parts for part in pair if part]
+    return classes
+
+
+def _products(classes: Sequence[Sequence[int]]) -> int:
+    """Return how many products of classes there are, of those along each attribute."""
+    return math.prod(map(len, classes))

@@ -77,8 +77,10 @@ class ProductTerm:
 
     def answers(self, noisy: NDArray[Any]) -> Floats:
         """Return the noisy answers from all numbers of the measurement, shape (queries,)."""
-        taken = noisy[self.columns].astype(float)
-        return taken if self.totals is None else taken @ self.totals
+        if self.totals is None:
+            taken = noisy[self.columns if self.run is None else self.run]  # mostly all of them: a view
+            return taken.astype(float, copy=False)
+        return noisy[self.columns].astype(float, copy=False) @ self.totals
 
 
 def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -> Iterator[tuple[int, ProductTerm]]:

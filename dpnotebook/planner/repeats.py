@@ -170,15 +170,15 @@ class RecordedRepeats:
         self._put(item, known)
         self._order.append(name)
 
-    def of_rows(self, names: Collection[str]) -> list[Repeats]:
-        """Return what was measured of rows told by some attributes, in the order of `Repeats.rank`."""
+    def of_rows(self, names: Collection[str]) -> dict[frozenset[str], list[Repeats]]:
+        """Return what was measured of rows told by some attributes, by these: each in the order of `Repeats.rank`."""
         if self._by_rows[0] != self.count:  # as few are of the same attributes as there are sets of these
             by_rows: dict[frozenset[str], list[Repeats]] = {}
             for each in sorted(self.by_queries.values(), key=ranked):
                 by_rows.setdefault(each.rows, []).append(each)
             self._by_rows = self.count, by_rows
         among = frozenset(names)
-        return sorted((each for rows, some in self._by_rows[1].items() if rows <= among for each in some), key=ranked)
+        return {rows: some for rows, some in self._by_rows[1].items() if rows <= among}
 
     def changed(self, position: int) -> list[Repeats]:
         """Return what the measurements after so many first ones are of."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MANY = 32  # parts, from which on they are stacked, so many at a time
+MANY = 32  # parts, from which on they are stacked, so many at a time,
+AT_ONCE = 2**18  # or as many as have so many atoms together
 
 
 class StackedParts:
@@ -90,13 +91,10 @@ def _below_each_other(parts: Sequence[KnownPart], atoms: int) -> csr_array:
     from scipy.sparse import csr_array
 
     values, columns, ends = [], [], [np.zeros(1, dtype=np.int64)]
-    for start in range(0, len(parts), MANY):
-        chosen = parts[start : start + MANY]
-        entries = [part.entries() for part in chosen]
-        before = np.cumsum([0, *(part.queries for part in chosen)])
-        rows = np.concatenate([queries + first for (queries, *_), first in zip(entries, before, strict=False)])
-        places = np.concatenate([at for _, at, _ in entries])
-        some = csr_array((np.concatenate([own for *_, own in entries]), (rows, places)), shape=(before[-1], atoms))
+    for start in range(0, len(parts), at_once := max(MANY, AT_ONCE // atoms)):
+        chosen = parts[start : start + at_once]
+        counts = all(part.columns is None for part in chosen)
+        some = _of_counts(chosen) if counts else _of_entries(chosen, atoms)
         # Of counts an eighth of the room, if all are.
         values.append(some.data.astype(np.int8) if (some.data == 1).all() else some.data)
         columns.append(some.indices.astype(np.int32))
@@ -104,6 +102,29 @@ def _below_each_other(parts: Sequence[KnownPart], atoms: int) -> csr_array:
     shape = (sum(part.queries for part in parts), atoms)
     indices = np.concatenate(columns)
     return csr_array((np.concatenate(values), indices, np.concatenate(ends).astype(np.int32)), shape=shape)
+
+
+def _of_counts(parts: Sequence[KnownPart]) -> csr_array:
+    """Return the queries of disjoint counts below each other: of each part every atom is in one at most."""
+    from scipy.sparse import csc_array
+
+    before = np.cumsum([0, *(part.queries for part in parts)])
+    groups = np.stack([part.atoms for part in parts], axis=1)  # shape (atoms, parts)
+    inside = groups >= 0
+    rows = (groups + before[:-1].astype(np.int32))[inside]
+    ends = np.concatenate([[0], np.cumsum(inside.sum(axis=1))])
+    return csc_array((np.ones(rows.size, dtype=np.int8), rows, ends), shape=(before[-1], len(groups))).tocsr()
+
+
+def _of_entries(parts: Sequence[KnownPart], atoms: int) -> csr_array:
+    """Return the queries of any parts below each other."""
+    from scipy.sparse import csr_array
+
+    entries = [part.entries() for part in parts]
+    before = np.cumsum([0, *(part.queries for part in parts)])
+    rows = np.concatenate([queries + first for (queries, *_), first in zip(entries, before, strict=False)])
+    places = np.concatenate([at for _, at, _ in entries])
+    return csr_array((np.concatenate([own for *_, own in entries]), (rows, places)), shape=(before[-1], atoms))
 
 
 def draws_of(weighted: Iterable[tuple[KnownPart, Floats]], answers: int, most: int) -> tuple[Floats, list[Key]] | None:

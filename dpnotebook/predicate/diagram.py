@@ -46,6 +46,7 @@ class Node:
         return hash(self.digest)
 
 
+FEW_LEVELS = 64  # of an attribute
 FALSE = Node(LEAF, (), b"0")
 TRUE = Node(LEAF, (), b"1")
 
@@ -267,7 +268,7 @@ def write(root: Node, names: Sequence[str], shape: Sequence[int]) -> dict[str, A
     number = {FALSE: 0, TRUE: 1}
     found = []
     for at in nodes(root):
-        edges = [[number[child], _runs(unpack(bits, shape[at.index]))] for bits, child in at.edges]
+        edges = [[number[child], _runs(bits, shape[at.index])] for bits, child in at.edges]
         found.append([names[at.index], edges])
         number[at] = len(number)
     return {"root": number[root], "nodes": found}
@@ -292,10 +293,17 @@ def read(obj: Mapping[str, Any], names: Sequence[str], shape: Sequence[int]) -> 
         raise PredicateError("this is not a recorded condition over this domain") from error
 
 
-def _runs(mask: Mask) -> list[list[int]]:
-    cuts = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), mask.size]
-    first = 0 if mask[:1].any() else 1
-    return [list(run) for run in zip(cuts[first::2], cuts[first + 1 :: 2], strict=False)]
+def _runs(bits: int, size: int) -> list[list[int]]:
+    """Return the maximal runs of some of so many levels, each as its first level and the one after its last."""
+    if size <= FEW_LEVELS:  # a handful of cuts: sooner than numpy begins
+        cuts, ends = [], bits ^ (bits << 1)
+        while ends:
+            cuts.append((ends & -ends).bit_length() - 1)
+            ends &= ends - 1
+    else:
+        inside = np.concatenate([[False], unpack(bits, size), [False]])
+        cuts = np.flatnonzero(inside[1:] != inside[:-1]).tolist()
+    return [list(run) for run in zip(cuts[::2], cuts[1::2], strict=True)]
 
 
 def _child(known: list[Node], number: int) -> Node:
@@ -306,18 +314,19 @@ def _child(known: list[Node], number: int) -> Node:
 
 def _node(index: int, size: int, edges: list[tuple[Node, list[list[int]]]]) -> Node:
     """Return a recorded node, checked: its sets of levels are disjoint and complete, and columns keep their order."""
-    covered = np.zeros(size, dtype=np.int64)
-    found = []
+    covered, found = 0, []
     for child, runs in edges:
-        mask = np.zeros(size, dtype=bool)
+        bits = 0
         for start, stop in runs:
             if not 0 <= start < stop <= size:
                 raise ValueError("levels out of range")
-            mask[start:stop] = True
+            bits |= (1 << stop) - (1 << start)
         if child.index <= index:
             raise ValueError("columns out of order")
-        covered += mask
-        found.append((pack(mask), child))
-    if not (covered == 1).all():
-        raise ValueError("levels missing or twice")
+        if covered & bits:
+            raise ValueError("levels twice")
+        covered |= bits
+        found.append((bits, child))
+    if covered != (1 << size) - 1:
+        raise ValueError("levels missing")
     return node(index, found)

@@ -38,6 +38,8 @@ class Axis:
     @property
     def runs(self) -> list[list[int]]:
         """The maximal runs of its levels in order, each as its first level and the one after its last."""
+        if self.levels and self.levels == tuple(range(self.levels[0], self.levels[0] + self.size)):  # as mostly
+            return [[self.levels[0], self.levels[0] + self.size]]
         levels = np.asarray(self.levels, dtype=np.intp)
         ends = np.flatnonzero(np.diff(levels) != 1) + 1
         return [[int(run[0]), int(run[-1]) + 1] for run in np.split(levels, ends) if run.size]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.marginal_algebra import marginal_algebra, variances_of_sums
 from dpnotebook.strategy import Strategy, itself
 from dpnotebook.workload import AllRange, Centred, Explicit, Identity, Kron, Marginals, Prefix, Stack, Total
 
@@ -95,3 +96,23 @@ def test_marginals_of_a_domain_that_cannot_be_formed():
     assert strategy.objective == pytest.approx(100 * (1 + 9 * 100), rel=1e-9)  # 100 x rank
     counts = np.tile(np.arange(10), 100)
     assert np.allclose(strategy.answers(counts), counts)
+
+
+@pytest.mark.parametrize(("name", "operator"), list(operators()))
+def test_variances_of_sums_are_those_of_what_measurements_count_for_in_them(name, operator):
+    rng = np.random.default_rng(11)
+    queries = [
+        Kron(random_factor(rng, 3, 2), random_factor(rng, 4, 3), random_factor(rng, 2, 1)),
+        Kron(Explicit(np.eye(3)[:2]), random_factor(rng, 4, 3), Total(2)),
+        Kron(random_factor(rng, 3, 2), Explicit(np.eye(4)[1:]), random_factor(rng, 2, 1)),
+    ]
+    boxes = [marginal_algebra(one, operator) for one in queries]
+    rows = np.arange(6)
+    try:
+        wanted = (sum(one.weights(rows) for one in boxes) ** 2).sum(axis=1)
+    except WorkloadError:
+        assert name in ("a union", "residuals", "nearly residuals")  # these do not tell all of it
+        with pytest.raises(WorkloadError):
+            variances_of_sums(boxes)
+        return
+    np.testing.assert_allclose(variances_of_sums(boxes), wanted, rtol=1e-7)

@@ -15,6 +15,7 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.ledger import ledger as ledger_module
+from dpnotebook.planner import least_squares_state
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
@@ -117,6 +118,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
         monkeypatch.setattr(module, attribute, counts)
 
     counting("rows", Information, "add", lambda _, rows, *__: rows.shape[0])
+    counting("rows", least_squares_state, "told_of_cells", lambda counts, *_: sum(one.columns.size for one in counts))
     counting("parsed", Predicate, "from_json")
     domain, measured, releases = recorded(range(1, REPEATS + 1), noise)
     part = ProductTerm(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))
