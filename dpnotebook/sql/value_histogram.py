@@ -67,7 +67,7 @@ NORMS_ALONE = tuple(
 NARROWER = 2  # times as narrow found bounds must be as declared ones, where noise hardly depends on them
 FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
-SIDES = (-6, -4, -2, 0, 2, 4)  # powers of two times the noise, for which bounds are tried of each column of a pair
+SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
 
 

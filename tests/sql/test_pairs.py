@@ -177,11 +177,18 @@ def test_the_more_noise_there_is_the_narrower_bounds_are(accountant, squares):
     sides = [side(Fraction(half), lost) for half, lost in ((1, 0.4), (2, 0.1), (4, 0.01), (16, 0.0))]
     chosen = [
         float(best_sides(sides, sides, noise, accountant.law, squares=squares)[0].bounds[1])
-        for noise in (1e-6, 1e-3, 1e-2, 1.0)
+        for noise in (1e-9, 1e-3, 1e-2, 1.0)
     ]
     assert chosen == sorted(chosen, reverse=True)
     assert chosen[0] == 16
     assert chosen[-1] <= 2
+
+
+@BOTH
+def test_a_correlation_is_not_that_of_what_little_deep_cuts_leave(accountant):
+    """Errors of a correlation count in the deviations of what is kept: in those of all they are next to nothing."""
+    deep, wide = side(Fraction(1, 20), 0.996), side(Fraction(4), 0.001)
+    assert best_sides([deep, wide], [deep, wide], 3e-3, accountant.law, squares=True) == (wide, wide)
 
 
 @pytest.mark.parametrize("r", [-0.9, -0.3, 0.0, 0.5, 1.0])

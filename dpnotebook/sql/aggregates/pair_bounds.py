@@ -2,8 +2,8 @@
 
 A histogram of each column tells how far its values are spread between bounds, and what these take from its variance.
 What they take from a covariance depends on how both columns go together where they are cut off, which no histogram of
-one tells: there they may have nothing to do with one another, as much as elsewhere, or all. Noise is in proportion to
-the product of both half-widths, and on the squares that a correlation needs to each of these squared.
+one tells: mostly about as they do elsewhere, by which bounds are chosen; intervals hold whatever it is. Noise is in
+proportion to the product of both half-widths, and on the squares that a correlation needs to each of these squared.
 
 If bounds cut off parts v and w of both variances, the product of the standard deviations of what is left is
 sqrt((1 - v) (1 - w)) times that of all. The exact covariance is that of what is left, and c (v + w) / 2 times that
@@ -28,8 +28,12 @@ from dpnotebook.sql.aggregates.taken import Taken
 Floats = NDArray[np.float64]
 
 USUAL_PLACE, USUAL_SPREAD, USUAL_FOURTH = 0.5, 0.25, 3.0  # of a column of which nothing is known, in half-widths
-# Correlations for which bounds are to suit, and how columns go together where they are cut off, as likely each.
-CORRELATIONS = (0.2, 0.5, 0.8)
+CORRELATIONS = (0.2, 0.5, 0.8)  # for which bounds are to suit, as likely each
+# What bounds take from a covariance, in correlations. Where values are spread along a line, that is the mean of the
+# parts that they take from both variances; where the line bends, their geometric mean, or somewhat less. A covariance
+# is never less by nothing where one column alone is cut off, as a geometric mean has it.
+ON_A_LINE, ON_A_BEND = 1.05, (0.8, 0.95)
+OF_COVARIANCES = (0.5, 0.85, 1.1)
 TINY = 1e-300
 # Of mu^2, for 1, a, b, a b and the squares: the best for covariances where means are half-way to a bound.
 GAUSSIAN_SHARES = (1, 2, 2, 4, 2, 2)
@@ -114,12 +118,16 @@ def best_sides(
     score = np.zeros((len(first), len(other)))
     for i, x in enumerate(first):
         for j, y in enumerate(other):
-            kept, joint = _kept(x.lost(), y.lost())
+            v, w = x.lost(), y.lost()
+            kept, joint = _kept(v, w)
+            bends = [times * math.sqrt(v * w) for times in ON_A_BEND]
+            together = [*bends, ON_A_LINE * joint] if squares else [times * joint for times in OF_COVARIANCES]
             for r in CORRELATIONS:
-                error = kept * _error(covariance, x, y, r, squares=squares)
-                for together in (0.0, r, 1.0):
-                    bias = joint * together - (r * (1.0 - kept) if squares else 0.0)
-                    score[i, j] += math.log(error**2 + bias**2 + TINY)
+                error = _error(covariance, x, y, r, squares=squares)
+                for one in together:
+                    # A correlation is that of what is kept, in whose own deviations it errs.
+                    bias = r * (one - (1.0 - kept)) / max(kept, TINY) if squares else r * one
+                    score[i, j] += math.log((error if squares else kept * error) ** 2 + bias**2 + TINY)
     best, beside = divmod(int(np.argmin(score)), len(other))
     return first[best], other[beside]
 
@@ -139,7 +147,7 @@ def taken_by(first: Side, other: Side, *, squares: bool) -> Taken:
     if not (first.cut.known and other.cut.known):
         return Taken(spread=both, heavy=heavy)
     about, most = (_kept(first.lost(how), other.lost(how)) for how in (False, True))
-    told = [max(1.0 - kept, joint) if squares else joint / kept * both for kept, joint in (about, most)]
+    told = [max(1.0 - kept, joint) if squares else joint / max(kept, TINY) * both for kept, joint in (about, most)]
     kept, joint = most
     return Taken(told[0] / 2, told[1], spread=both, kept=kept, joint=joint, heavy=heavy)
 
