@@ -292,7 +292,9 @@ def _large(series: Series, release: Release) -> Line:
     if not _known(series, 0):
         return line(name, Span(series.absent, "huge"))
     if not math.isfinite(half):
-        return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(series, 0)))
+        instead = _instead(series, 0)
+        instead = f"({instead})" if np.isfinite([lower, upper]).any() else instead
+        return line(name, Span(formatting.rounded(value), "huge"), quiet(instead))
     error = f"±{formatting.error_of(half)}" if series.symmetric else f"({_ends(series, 0)})"
     error = error if half > 0 or not series.worked_out else CERTAIN
     zero = lower - half <= 0 <= upper + half
