@@ -121,6 +121,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             origin=(relation.name, name),
             element=relation.elements.get(name),
             rounded=name in relation.rounded,
+            whole=name in relation.whole,
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -173,6 +174,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             output.lost,
             element=output.element,
             rounded=output.rounded,
+            whole=output.whole,
             growth=output.growth,
             numbers=output.numbers,
             missing=output.missing,
