@@ -470,3 +470,14 @@ def test_where_nobody_lies_apart_that_they_might_changes_no_norm():
     for _ in range(200):
         norms.append(norm_to_clip_at(exact + np.rint(random.normal(0, 20.0, exact.size)), 20.0, 22.0, 1, whole=True)[0])
     assert np.mean(np.array(norms, dtype=float) > 1) <= 0.01
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.31, 0.5])
+def test_little_noise_that_is_rounded_is_not_taken_for_units_far_away(scale):
+    """Of noise below a unit most draws are 0 and a few are 1: sums of these are far out more often than of others."""
+    random = np.random.default_rng(21)
+    exact = np.histogram(random.integers(1, 6, 800), norm_edges())[0]
+    for _ in range(300):
+        noisy = exact + np.rint(random.normal(0, scale, exact.size))
+        norm, _ = norm_to_clip_at(tuple(noisy), scale, 0.5, 1, whole=True)
+        assert 4 < norm < 40

@@ -37,6 +37,9 @@ MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
 BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
+ROUNDED = (
+    0.5  # units, by which noise on whole numbers of them may be off: where it is less, far sums of it are no rarer
+)
 NEARLY = 1.1  # times the least error, with which a norm is kept that was chosen for other noise
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
@@ -237,7 +240,8 @@ def norm_counts(
     lengths = (edges[1:] - edges[:-1]) * STEPS / math.log(2)
     found, beyond = noisy[:end][:farthest], np.zeros(farthest - last)
     likely, average, heavy = (np.concatenate([found, tail, beyond]) for tail in tails)
-    apart = units_apart(noisy[end:farthest] - likely[end:], scale, float(found.sum()), end)
+    noise = math.hypot(scale, ROUNDED)
+    apart = units_apart(noisy[end:farthest] - likely[end:], noise, float(found.sum()), end)
     told = lengths, noisy, likely, average, heavy, apart, float(norm_edges()[farthest])
     return NormCounts(norms, excess, *told, edges, min(first, end - 1), end, scale, whole)
 
@@ -285,7 +289,7 @@ def runs_end(
     """
     from scipy.special import ndtri
 
-    widths = [1 << i for i in range(most.bit_length())]
+    scale, widths = math.hypot(scale, ROUNDED), [1 << i for i in range(most.bit_length())]
     level = -float(ndtri(sure / sum(noisy.size - width + 1 for width in widths)))
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
     heights, ends = np.full((2, len(widths), noisy.size), -np.inf)
