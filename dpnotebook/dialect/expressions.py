@@ -136,7 +136,7 @@ def kind_of(node: exp.Expr) -> MaybeKind:
 
 
 def is_whole(node: exp.Expr) -> bool:
-    """Whether an expression is of whole numbers, though frames have them as numbers of any kind: as texts without a point."""
+    """Whether an expression is of whole numbers, whose texts have no point; frames take them for any numbers."""
     if "whole" in node.meta or kind_of(node) == "integer":
         return bool(node.meta.get("whole", True))
     if isinstance(node, (*SAME, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sum)):

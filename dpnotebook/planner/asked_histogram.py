@@ -134,7 +134,7 @@ class AskedProducts:
                 return None
             algebras = [one for one in found if isinstance(one, MarginalAlgebra)]
             if len(algebras) == len(found):
-                return Determined(source, _Sums(algebras), variances_of_sums(algebras) * source.variance)
+                return Determined(source, _SumsOverBoxes(algebras), variances_of_sums(algebras) * source.variance)
             rows = np.arange(self.queries)
             weights = sum((one.weights(rows) for one in found), np.zeros((1, 1)))
             return Determined(source, _Weights(weights), (weights**2).sum(axis=1) * source.variance)
@@ -220,7 +220,7 @@ def _reconstruction(workload: Workload, operator: Workload) -> Reconstruction:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _SumsOverBoxes:
     """Answers as sums of those of each box of rows, from marginals: what these count for is written out if asked for.
 
     Parameters

@@ -118,7 +118,7 @@ class AggregateInput:
     lost: tuple[float, ...] = ()
     drawn: float = 0.0
     pair: tuple[float, ...] = ()
-    reach: tuple[float, ...] = ()
+    reach: tuple[float, ...] = field(default=(), compare=False)
 
     @property
     def reaches_farther(self) -> bool:
