@@ -239,8 +239,9 @@ def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSel
 
 
 def estimates(one: AnsweredSelect, confidence: float) -> list[Estimates]:
-    """Return the answers, with their errors as they were delivered."""
-    return estimate(one.measuring, one.numbers, confidence)
+    """Return the answers, with their errors as they were delivered; of quantiles, between the bounds they are read in."""
+    parts = tuple(replace(part, reach=()) if part.reach else part for part in one.measuring.parts)
+    return estimate(replace(one.measuring, parts=parts), one.numbers, confidence)
 
 
 def half_widths(one: AnsweredSelect, confidence: float) -> list[float]:
