@@ -209,6 +209,41 @@ def test_intervals_hold_what_bounds_take_however_columns_go_together_beyond(r):
     assert -down - 1e-9 <= joint * r / kept <= up + 1e-9
 
 
+@pytest.mark.parametrize("squares", [False, True])
+@BOTH
+def test_values_that_seem_to_be_far_beyond_bounds_stop_no_answer(accountant, squares):
+    """Noise alone makes some seem to be there, once in a thousand tables: next to nothing of the variance is left."""
+    cut = Taken(1e32, 2e32, below=1e32, above=0.0)
+    far = Side((Fraction(-2), Fraction(2)), 0.0, 0.5, 3.0, cut)
+    for other in (far, side(Fraction(4), 0.001)):
+        first, second = best_sides([far], [other], 1e-2, accountant.law, squares=squares)
+        taken = taken_by(first, second, squares=squares)
+        assert taken.known
+        reaches = PairTaken.of(taken).reaches(np.array([-1.0, 0.0, 0.7]), squares=squares)
+        assert np.isfinite(reaches).all()
+        # Of all values the product of both standard deviations is at least what an interval must hold a part of.
+        if not squares:
+            of_all = [math.hypot(one.deviation, math.sqrt(one.cut.below)) for one in (first, second)]
+            of_kept = first.deviation * second.deviation
+            assert reaches[1][1] * of_kept == pytest.approx(taken.joint * math.prod(of_all), rel=1e-9)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("kind", ["CORR", "COVAR_SAMP", "REGR_SLOPE"])
+def test_pairs_with_a_few_values_far_from_all_others_are_answered(kind, delta):
+    """What is charged is answered, though bounds take next to all of the variance of a column."""
+    random = np.random.default_rng(7)
+    persons = 3_000
+    x = np.where(np.arange(persons) % 25 == 0, 1e18, random.normal(5.0, 1.0, persons))
+    columns = {"who": np.arange(persons), "x": x, "y": random.normal(40.0, 10.0, persons), "same": 7.0}
+    with closing(dpn.Session(dpn.Budget(20.0, delta), ":memory:", confirm="never")) as session:
+        session.protect(pd.DataFrame(columns), "t", unit="who", max_rows=1)
+        for other in ("y", "same"):
+            for epsilon in (0.05, 1.0, 4.0):
+                release = session.sql(f"SELECT {kind}(x, {other}) AS c FROM t", epsilon=epsilon).run()
+                assert release.frame["c_lower"].notna().all() or release.frame["c"].isna().all()
+
+
 def people(seed, rows=60_000, persons=8_000):
     """Return rows of persons, some with many, whose two amounts have heavy tails, and two scores and measures."""
     random = np.random.default_rng(seed)

@@ -57,6 +57,7 @@ CORNERS = tuple((1, s, t, s * t) for s in (1, -1) for t in (1, -1))
 # vector of a pair mostly is.
 USUAL_ENDS, USUAL_SQUARES, USUAL_LENGTH = Fraction(4), Fraction(3, 2), Fraction(5, 2)
 TINY = -200  # exponent of factors that are none
+NEXT_TO_NONE = 1e-150  # of what may be kept: charges of before may tell of 0
 USUALLY = 0.5  # a correlation, where nothing is known of it
 NORMAL_FOURTH = 3.0
 
@@ -96,7 +97,7 @@ class PairTaken(NamedTuple):
         away = 1.0 - np.abs(correlations)
         least, most = ((correlations + side * away).clip(-1.0, 1.0) * self.joint for side in (-1.0, 1.0))
         less = correlations * (1.0 - self.kept) if squares else 0.0
-        scale = 1.0 if squares else 1.0 / self.kept
+        scale = 1.0 if squares else 1.0 / max(self.kept, NEXT_TO_NONE)
         return np.maximum(less - least, 0.0) * scale, np.maximum(most - less, 0.0) * scale
 
     def by_rows(self, correlations: Floats, *, squares: bool) -> Floats:

@@ -66,13 +66,16 @@ class Side(NamedTuple):
         """The standard deviation of the values as they count."""
         return self.spread * float(self.bounds[1] - self.bounds[0]) / 2
 
-    def lost(self, most: bool = False) -> float:
-        """Return which part of the variance of all values the bounds take, about or at most; 0 where nothing tells."""
+    def left(self, most: bool = False) -> float:
+        """Return which part of the variance of all values the bounds leave, about or at least; 1 where nothing tells.
+
+        It is not worked out from what they take: where that is next to all, nothing would be left of it.
+        """
         taken = self.cut.below if most and math.isfinite(self.cut.below) else self.cut.most if most else self.cut.about
         variance = self.deviation**2
         if not (math.isfinite(taken) and taken > 0.0 and variance > 0.0):
-            return 0.0
-        return taken / (taken + variance)
+            return 1.0
+        return variance / (taken + variance)
 
 
 def side_of(bounds: Bounds, cut: Taken, places: Floats, units: Floats) -> Side:
@@ -118,8 +121,8 @@ def best_sides(
     score = np.zeros((len(first), len(other)))
     for i, x in enumerate(first):
         for j, y in enumerate(other):
-            v, w = x.lost(), y.lost()
-            kept, joint = _kept(v, w)
+            kept, joint = _kept(x.left(), y.left())
+            v, w = 1.0 - x.left(), 1.0 - y.left()
             bends = [times * math.sqrt(v * w) for times in ON_A_BEND]
             together = [*bends, ON_A_LINE * joint] if squares else [times * joint for times in OF_COVARIANCES]
             for r in CORRELATIONS:
@@ -127,7 +130,8 @@ def best_sides(
                 for one in together:
                     # A correlation is that of what is kept, in whose own deviations it errs.
                     bias = r * (one - (1.0 - kept)) / max(kept, TINY) if squares else r * one
-                    score[i, j] += math.log((error if squares else kept * error) ** 2 + bias**2 + TINY)
+                    size = math.hypot(error if squares else kept * error, bias)  # whose square may be no number
+                    score[i, j] += 2 * math.log(max(size, TINY))
     best, beside = divmod(int(np.argmin(score)), len(other))
     return first[best], other[beside]
 
@@ -146,15 +150,21 @@ def taken_by(first: Side, other: Side, *, squares: bool) -> Taken:
     heavy = math.sqrt(first.fourth * other.fourth)
     if not (first.cut.known and other.cut.known):
         return Taken(spread=both, heavy=heavy)
-    about, most = (_kept(first.lost(how), other.lost(how)) for how in (False, True))
+    about, most = (_kept(first.left(how), other.left(how)) for how in (False, True))
     told = [max(1.0 - kept, joint) if squares else joint / max(kept, TINY) * both for kept, joint in (about, most)]
     kept, joint = most
     return Taken(told[0] / 2, told[1], spread=both, kept=kept, joint=joint, heavy=heavy)
 
 
 def _kept(first: float, other: float) -> tuple[float, float]:
-    """Return which part of the product of the exact standard deviations is kept, and which is cut off."""
-    return math.sqrt((1.0 - first) * (1.0 - other)), (first + other) / 2
+    """Return which part of the product of the exact standard deviations is kept, and which is cut off.
+
+    Parameters
+    ----------
+    first, other
+        Which parts of both variances are left.
+    """
+    return math.sqrt(first) * math.sqrt(other), 1.0 - (first + other) / 2
 
 
 def _error(covariance: Floats, x: Side, y: Side, r: float, *, squares: bool) -> float:
