@@ -121,6 +121,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             origin=(relation.name, name),
             element=relation.elements.get(name),
             rounded=name in relation.rounded,
+            row=alias,
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -177,6 +178,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             numbers=output.numbers,
             missing=output.missing,
             narrowed=output.narrowed or narrows,
+            row=output.row and f"{alias}, {output.row}",  # a query that is read twice gives two rows
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
