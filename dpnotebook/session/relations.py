@@ -164,7 +164,7 @@ class Relations:
         kinds = self.workspace.kinds(name)
         if not kinds or not source.at_hand:
             return {}
-        levels = cache(partial(self._levels, name, source))
+        levels, groups = cache(partial(self._levels, name, source)), cache(partial(self._groups, name))
         numbers = [column for column, kind in kinds.items() if kind in ("integer", "number")]
         sought = ["COUNT(*) AS n"]
         for place, column in enumerate(numbers):
@@ -173,12 +173,12 @@ class Relations:
         pairs = {column: (found[f"MIN_{place}"], found[f"MAX_{place}"]) for place, column in enumerate(numbers)}
         ends = {column: pair for column, pair in pairs.items() if all(map(math.isfinite, pair))}
         if found["n"] > MOST_ROWS_COMPARED:
-            return {"ends": ends, "levels": levels}
+            return {"ends": ends, "levels": levels, "groups": groups}
         listed = [column for column, kind in kinds.items() if kind != "other"]
         different = [f"COUNT(DISTINCT {identifier(column)}) AS n_{place}" for place, column in enumerate(listed)]
         counted = self._of_all_rows(name, ["COUNT(*) AS n", *different])
         unique = frozenset(column for place, column in enumerate(listed) if counted[f"n_{place}"] == counted["n"])
-        return {"ends": ends, "unique": unique, "levels": levels}
+        return {"ends": ends, "unique": unique, "levels": levels, "groups": groups}
 
     def _levels(self, name: str, source: Source, column: str, condition: str) -> tuple[Any, ...] | None:
         """Return the different values of a column of a public table, in order; None where they are too many.
@@ -205,6 +205,21 @@ class Relations:
                 return None
             values = [None if value is None else int(value) for value in values]
         return tuple(values)
+
+    def _groups(self, name: str, query: str, keys: int) -> tuple[tuple[int, ...], ...] | None:
+        """Return the different groups of a query over a public table, in order; None where they are too many, or none.
+
+        Those with something that is no level of its key are none.
+        """
+        names = [f"k{place}" for place in range(keys)]
+        listed, known = ", ".join(names), " AND ".join(f"{one} IS NOT NULL" for one in names)
+        wanted = f"SELECT DISTINCT {listed} FROM ({query}) AS g WHERE {known} ORDER BY {listed} LIMIT {MOST_LEVELS + 1}"
+        try:
+            found = self.workspace.run(wanted, [name])
+        except EngineError:
+            return None
+        groups = tuple(zip(*(map(int, found[one].tolist()) for one in names), strict=True))
+        return groups if 0 < len(groups) <= MOST_LEVELS else None
 
     def _of_all_rows(self, name: str, sought: list[str]) -> dict[str, float]:
         """Return numbers that are worked out of all rows of a public table; NaN where there are none."""

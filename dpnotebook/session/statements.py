@@ -172,15 +172,21 @@ class Statements:
             public = any(select.public and select.keys for select in statement.selects)
             if fresh or not public or _is_free(found):
                 return found
-            # Earlier versions did not know the groups of public columns: what they released stays free.
-            known = {name: replace(one, levels=None) for name, one in self.relations.known.items()}
-            wanted = self._wanted(contribution)
-            before = analyse(text, known, parameters, wanted, bounds, rates=statement.rates)
-            before = at_epsilon(before, self.ledger.accountant)[0]
-            if before.key == statement.key:
-                return found
-            earlier = decide(before, accuracy=accuracy, fresh=fresh, route=route, known=known)
-            return earlier if _is_free(earlier) else found
+            # Earlier versions did not know the groups of public columns, or of several: what they released stays free.
+            several = {name: replace(one, groups=None) for name, one in self.relations.known.items()}
+            keys, wanted = {statement.key}, self._wanted(contribution)
+            for known in (several, {name: replace(one, levels=None) for name, one in several.items()}):
+                if known is several and not any(select.together for select in statement.selects):
+                    continue
+                before = analyse(text, known, parameters, wanted, bounds, rates=statement.rates)
+                before = at_epsilon(before, self.ledger.accountant)[0]
+                if before.key in keys:
+                    continue
+                keys.add(before.key)
+                earlier = decide(before, accuracy=accuracy, fresh=fresh, route=route, known=known)
+                if _is_free(earlier):
+                    return earlier
+            return found
 
         def looking(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
             return with_look(decided(accuracy, fresh, route), lambda other: decided(other, False, None), self.most)

@@ -94,9 +94,7 @@ class KnownValues:
 
     def among(self, select: PrivateSelect) -> float:
         """Return about how many groups of equal size there are: those that are declared, or as many as were found."""
-        levels = [key.levels for key in select.keys]
-        known = all(level is not None for level in levels)
-        return math.prod(len(level or ()) for level in levels) if known else self.groups
+        return self.groups if None in select.levels else select.groups_of(select.levels)
 
 
 @dataclass(frozen=True)

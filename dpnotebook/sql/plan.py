@@ -538,7 +538,7 @@ def _other_prices(
 def _answers(select: PrivateSelect) -> int:
     """Return how many groups there will be; 1 where that is not known beforehand."""
     levels = possible_levels(select)
-    return math.prod(len(known) for known in levels if known is not None) if None not in levels else 1
+    return select.groups_of(levels)
 
 
 def _leading(parts: Sequence[PlannedMeasure]) -> PlannedMeasure:
@@ -574,10 +574,9 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
     Of conditions nobody knows how many rows satisfy them: then a group has no more than is usual.
     """
     known = [count for name in select.tables if (count := relations[name].rows) is not None]
-    levels = [key.levels for key in select.keys]
-    if not known or any(level is None for level in levels):
+    if not known or None in select.levels:
         return None
-    found = max(known) / math.prod(len(level) for level in levels if level is not None)
+    found = max(known) / select.groups_of(select.levels)
     return min(found, USUAL_ROWS) if select.conditions else found
 
 

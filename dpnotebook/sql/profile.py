@@ -409,7 +409,7 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
     """Return the norm of a unit that is in every group, rounded up; None where not all groups are declared."""
     if None in select.levels:
         return None
-    groups = math.prod(len(known) for known in select.levels if known is not None)
+    groups = select.groups_of(select.levels)
     square = groups
     if (weights := select.weights) is not None:
         square = sum(weight**2 for _, weight in weights.listed) + (groups - len(weights.listed)) * weights.others**2

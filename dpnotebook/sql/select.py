@@ -5,10 +5,13 @@ Everything here is public: it follows from the text of the statement and from wh
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import math
 import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +20,8 @@ from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.level_texts import level_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlglot import exp
 
 ContributionKind = Literal["rows", "groups", "l2"]
@@ -57,6 +62,27 @@ class Apart:
 
     contribution: Contribution
     aggregates: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Together:
+    """Keys of which only some levels stand together, as those of columns of one public table.
+
+    Parameters
+    ----------
+    keys
+        Their numbers, increasing.
+    levels
+        The numbers of their levels in each row that there is, each once, in order.
+    """
+
+    keys: tuple[int, ...]
+    levels: tuple[tuple[int, ...], ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """What is equal for the same levels of the same keys."""
+        return hashlib.sha256(repr((self.keys, self.levels)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -281,6 +307,8 @@ class PrivateSelect:
         Aggregates for which `contribution`, and what else is said of rows that are drawn, does not hold: those whose
         vectors are clipped to a norm beside others that rows are drawn for. What a threshold counts is bounded as they
         are. None where all aggregates are bounded alike.
+    together
+        Of which levels of several keys there are groups, where not of all.
     """
 
     rows: str
@@ -305,6 +333,7 @@ class PrivateSelect:
     drawn: str = ""
     rows_if_hidden: int = 0
     apart: Apart | None = None
+    together: tuple[Together, ...] = ()
     most_declared: int = field(default=0, compare=False)
     dates: tuple[str, ...] = field(default=(), compare=False, repr=False)
     kept: str = field(default="", compare=False, repr=False)
@@ -341,6 +370,8 @@ class PrivateSelect:
         if self.apart is not None:
             bounded = self.apart.contribution
             told["apart"] = [bounded.kind, bounded.most, list(self.apart.aggregates)]
+        if self.together:
+            told["together"] = [one.digest for one in self.together]
         return told | {"rows_if_hidden": self.rows_if_hidden} if self.rows_if_hidden else told
 
     @property
@@ -424,8 +455,42 @@ class PrivateSelect:
     @property
     def groups_declared(self) -> int:
         """How many groups there are by the declared levels of its keys; 1 where some are not declared."""
-        levels = [key.levels for key in self.keys]
-        return 1 if None in levels else math.prod(len(known or ()) for known in levels) or 1
+        return self.groups_of(self.levels) or 1
+
+    def groups_of(self, levels: Sequence[tuple[Any, ...] | None]) -> int:
+        """Return how many groups there are of some of the levels of each key; 1 where those of a key are not known."""
+        if None in levels:
+            return 1
+        count = math.prod(len(levels[i] or ()) for i in self._keys_alone)
+        for one in self.together:
+            every = [self.keys[i].levels for i in one.keys]
+            if all(levels[i] is all_of or levels[i] == all_of for i, all_of in zip(one.keys, every, strict=True)):
+                count *= len(one.levels)
+                continue
+            places = [{label: number for number, label in enumerate(all_of or ())} for all_of in every]
+            kept = [{place[label] for label in levels[i] or ()} for i, place in zip(one.keys, places, strict=True)]
+            count *= sum(all(number in of for number, of in zip(row, kept, strict=True)) for row in one.levels)
+        return count
+
+    @property
+    def every_group(self) -> list[tuple[int, ...]]:
+        """All groups that there are, by the numbers of levels of their keys, in order; none where some have none."""
+        if None in self.levels:
+            return []
+        parts: list[Sequence[tuple[int, ...]]] = [
+            [(number,) for number in range(len(self.keys[i].levels or ()))] for i in self._keys_alone
+        ]
+        parts += [one.levels for one in self.together]
+        order = [*self._keys_alone, *(i for one in self.together for i in one.keys)]
+        places = [order.index(i) for i in range(len(order))]
+        found = (tuple(itertools.chain(*each)) for each in itertools.product(*parts))
+        groups = [tuple(group[place] for place in places) for group in found]
+        return groups if not self.together else sorted(groups)
+
+    @property
+    def _keys_alone(self) -> list[int]:
+        beside = {i for one in self.together for i in one.keys}
+        return [i for i in range(len(self.keys)) if i not in beside]
 
     def with_rows(self, most: int) -> PrivateSelect:
         """Return the same of which so many rows, or groups, of a unit count; nothing is to be found any more."""

@@ -56,6 +56,9 @@ class Relation:
     levels
         Of a public table whose rows are at hand: gives the different values of a column in the rows for which a
         condition in SQL holds, none for no condition; None where they are too many.
+    groups
+        The same of several keys: gives the different groups of a query over it, which has numbers of levels as `k0`,
+        `k1`, ..., as many as are given.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Relation:
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unique: frozenset[str] = frozenset()
     levels: Callable[[str, str], tuple[Any, ...] | None] | None = None
+    groups: Callable[[str, int], tuple[tuple[int, ...], ...] | None] | None = None
 
 
 @dataclass(frozen=True)

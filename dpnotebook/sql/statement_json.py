@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, PrivateSelect
+from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, PrivateSelect, Together
 from dpnotebook.sql.statement import Statement
 
 # Of how it was read and runs, which no ledger keeps.
@@ -114,9 +114,10 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
     if select.apart is not None:
         bounded = select.apart.contribution
         values["apart"] = [bounded.kind, bounded.most, list(select.apart.aggregates)]
+    values["together"] = [[list(one.keys), list(map(list, one.levels))] for one in select.together]
     values["most_declared"] *= select.counts_all_rows
     values["dates"] = list(select.dates)
-    for part in ("drawn", "rows_if_hidden", "apart", "most_declared", "dates"):
+    for part in ("drawn", "rows_if_hidden", "apart", "most_declared", "dates", "together"):
         if not values[part]:
             del values[part]
     return values
@@ -134,6 +135,8 @@ def _select_from_json(values: Mapping[str, Any]) -> PrivateSelect:
     if "apart" in values:
         *bounded, numbers = values["apart"]
         given["apart"] = Apart(Contribution(*bounded), tuple(numbers))
+    if "together" in values:
+        given["together"] = tuple(Together(tuple(keys), tuple(map(tuple, rows))) for keys, rows in values["together"])
     return PrivateSelect(**given)
 
 

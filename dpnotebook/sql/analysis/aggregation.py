@@ -9,12 +9,12 @@ from functools import partial
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
-from dpnotebook.sql.analysis.keys import KeyColumn, key_columns, level_list, level_sql, looked_up
+from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
+from dpnotebook.sql.analysis.keys import KeyColumn
 from dpnotebook.sql.analysis.public_levels import PublicLevels
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at, call_over
@@ -102,7 +102,7 @@ def private_aggregation(
     names = Names(text)
     listed = clause is not None and clause.selection == "public"  # by the statement itself
     public = None if listed else PublicLevels(relations, source.scope, where)
-    keys = key_columns(list(group.all), names.keys(group, select), relations, public, text)
+    keys, together = key_columns(list(group.all), names.keys(group, select), relations, public, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
     bounding = partial(contribution_of, clause, private, contribution, source, relations, len(group.all), text)
@@ -147,6 +147,7 @@ def private_aggregation(
         written=private,
         rows_if_hidden=rows_if_hidden,
         apart=apart,
+        together=together,
     )
     told = _bounds_notes(measured)
     if group.sets is not None:
@@ -291,7 +292,7 @@ def rows_text(
     tables = tuple(dict.fromkeys(table.name for table in select.find_all(exp.Table, bfs=False)))
     for number, column in enumerate(keys):
         if column.attribute is not None:
-            _number_levels(select, number, column)
+            number_levels(select, 1 + number, number, column)
     return select.sql(DIALECT), tables
 
 
@@ -318,17 +319,3 @@ def rename(tree: exp.Expr) -> None:
             node.set("this", exp.to_identifier(names[node.name]))
         elif isinstance(node, exp.Column) and node.table:
             node.set("table", exp.to_identifier(names[node.table]))
-
-
-def _number_levels(select: exp.Select, number: int, column: KeyColumn) -> None:
-    """Write the number of a key's level for its value."""
-    assert column.attribute is not None
-    item = select.expressions[1 + number]
-    plain = isinstance(item.this, exp.Column | exp.Func) and not isinstance(item.this, exp.Connector)
-    value = item.this.sql(DIALECT) if plain else f"({item.this.sql(DIALECT)})"  # NOT a IS NULL is NOT (a IS NULL)
-    if looked_up(column.attribute):
-        rows, on, found = level_list(column.attribute, value, f"l{number}")
-        select.append("joins", exp.Join(this=exp.Var(this=rows), side="LEFT", on=exp.Var(this=on)))
-    else:
-        found = level_sql(column.attribute, value, kind_of(column.written.node) or "other")
-    item.set("this", exp.Var(this=found))

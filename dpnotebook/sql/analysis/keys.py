@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any, TypeGuard
 
 from sqlglot import exp
@@ -28,7 +27,6 @@ from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement import Relation
 
 MAX_LEVELS = 10_000  # of one Range that is grouped by
-MAX_GROUPS = 1_000_000  # of all declared levels together
 MAX_CASES = 24  # categories that are told apart one by one; more of them are looked up in a list
 
 
@@ -51,21 +49,15 @@ class KeyColumn:
     written: GroupKey
 
 
-def key_columns(
-    groups: list[GroupKey],
-    names: list[str],
-    relations: Mapping[str, Relation],
-    public: PublicLevels | None,
-    text: Text,
-) -> list[KeyColumn]:
-    """Return keys with the levels that are declared of them.
+def key_column(
+    group: GroupKey, name: str, relations: Mapping[str, Relation], public: PublicLevels | None, text: Text
+) -> KeyColumn:
+    """Return a key with the levels that are declared of it.
 
     Parameters
     ----------
-    groups
-        What is grouped by.
-    names
-        What the keys are called.
+    group, name
+        What is grouped by, and what it is called.
     relations
         What is public about the tables.
     public
@@ -76,33 +68,25 @@ def key_columns(
     Raises
     ------
     SQLError
-        If a key holds what has no canonical form: two values that differ in the database could be one here.
+        If it holds what has no canonical form: two values that differ in the database could be one here.
     """
-    found = []
-    tables = [set() if public is None else public.tables(_columns_of(group)) for group in groups]
-    for group, name, of in zip(groups, names, tables, strict=True):
-        # Of several keys of one public table only some combinations are there, which a product would not tell.
-        alone = public if len(of) == 1 and sum(bool(of & others) for others in tables) == 1 else None
-        attribute = declared(group, relations, alone)
-        values = None if attribute is not None or alone is None else alone.values(group.column)
-        if values is not None:
-            found.append(KeyColumn(Key(name, values.labels, values.kind), values, group))
-        elif attribute is None and (column := _worked_out(group, name, relations, alone)) is not None:
-            found.append(column)
-        elif attribute is None:
-            found.append(KeyColumn(Key(name, None, _canonical(group, text)), None, group))
-        else:
-            kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
-            levels = moments_of(attribute) if isinstance(attribute, Dates) else attribute.labels
-            found.append(KeyColumn(Key(name, levels, kind or "other"), attribute, group))
-    while prod(len(column.key.levels or ()) or 1 for column in found) > MAX_GROUPS:
-        largest = max(range(len(found)), key=lambda place: len(found[place].key.levels or ()))
-        column = found[largest]
-        found[largest] = KeyColumn(Key(column.key.name, None, _canonical(column.written, text)), None, column.written)
-    return found
+    attribute = declared(group, relations, public)
+    values = None if attribute is not None or public is None else public.values(group.column)
+    if values is not None:
+        return KeyColumn(Key(name, values.labels, values.kind), values, group)
+    if attribute is None:
+        return _worked_out(group, name, relations, public) or unknown_key(group, name, text)
+    kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
+    levels = moments_of(attribute) if isinstance(attribute, Dates) else attribute.labels
+    return KeyColumn(Key(name, levels, kind or "other"), attribute, group)
 
 
-def _columns_of(group: GroupKey) -> list[Column]:
+def unknown_key(group: GroupKey, name: str, text: Text) -> KeyColumn:
+    """Return a key whose values are those of the data; raises as `key_column`."""
+    return KeyColumn(Key(name, None, _canonical(group, text)), None, group)
+
+
+def columns_of(group: GroupKey) -> list[Column]:
     """Return the columns that a key is worked out from, as far as they are known."""
     spans = [] if group.span is None else [group.span[0]]
     return [*([] if group.column is None else [group.column]), *spans, *(column for _, column in group.parts)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -13,6 +14,15 @@ from dpnotebook.sql.ownership.expressions import conjuncts
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.public_values import PublicValues
 from dpnotebook.sql.statement import Relation
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a public column has its values from: a table, its column, and the source in FROM whose rows these are."""
+
+    table: str
+    name: str
+    row: str | None
 
 
 class PublicLevels:
@@ -26,33 +36,56 @@ class PublicLevels:
         The columns of its FROM.
     where
         Its condition, resolved; None where it has none.
+    keys
+        Columns each of which is grouped by, beside others of its row: conditions on one of them alone are left for
+        later, as are those on the column whose values are asked for.
     """
 
-    def __init__(self, relations: Mapping[str, Relation], scope: Scope, where: exp.Expr | None) -> None:
-        self._relations = relations
+    def __init__(
+        self,
+        relations: Mapping[str, Relation],
+        scope: Scope,
+        where: exp.Expr | None,
+        keys: Collection[Column] = (),
+    ) -> None:
+        self._relations, self._scope, self._condition = relations, scope, where
         self._columns = {column.node: column for column in scope.columns}
         self._where = [] if where is None else conjuncts(where)
+        self._keys = {column.node for column in keys}
+
+    def of_keys(self, keys: Iterable[Column]) -> PublicLevels:
+        """Return the same where several columns of one row are grouped by."""
+        return PublicLevels(self._relations, self._scope, self._condition, tuple(keys))
 
     def tables(self, columns: Iterable[Column]) -> set[str]:
         """Return the public tables that columns are of."""
-        return {origin[0] for column in columns if (origin := self._origin(column)) is not None}
+        return {place.table for column in columns if (place := self._place(column)) is not None}
 
-    def _origin(self, column: Column | None) -> tuple[str, str] | None:
+    def row(self, columns: Iterable[Column]) -> str | None:
+        """Return the source of FROM of whose rows all columns are; None where they are of several, or of none."""
+        rows = {None if (place := self._place(column)) is None else place.row for column in columns}
+        return rows.pop() if len(rows) == 1 else None
+
+    def _place(self, column: Column | None) -> _Place | None:
         """Return the column of a public table whose values a column has."""
-        origins = [] if column is None else [None if column.narrowed else column.origin, column.equal]
-        return next((one for one in origins if one is not None and not self._relations[one[0]].private), None)
+        if column is None:
+            return None
+        origins = [(None if column.narrowed else column.origin, column.row), (column.equal, column.equal_row)]
+        places = (_Place(*origin, row) for origin, row in origins if origin is not None)
+        return next((one for one in places if not self._relations[one.table].private), None)
 
     def values(self, column: Column | None) -> PublicValues | None:
         """Return the values of a public column in rows for which the conditions may hold; None if unknown."""
-        origin = self._origin(column)
-        if origin is None or column is None:
+        place = self._place(column)
+        if place is None or column is None:
             return None
-        relation = self._relations[origin[0]]
-        found = None if relation.levels is None else relation.levels(origin[1], self._condition(column))
+        relation = self._relations[place.table]
+        condition = self.condition(place.row, column)
+        found = None if relation.levels is None else relation.levels(place.name, condition)
         if not found:
             return None
         present = tuple(value for value in found if value is not None)
-        empty = len(present) < len(found) and origin == column.origin
+        empty = len(present) < len(found) and (place.table, place.name) == column.origin
         return PublicValues(present, empty or column.missing) if present else None
 
     def attribute(self, column: Column) -> Attribute | None:
@@ -70,31 +103,45 @@ class PublicLevels:
         except DomainError:  # what no answer can be written with
             return None
 
-    def _condition(self, column: Column) -> str:
-        """Return SQL of the conditions on what stands beside a public column in the row of its table.
+    def condition(self, row: str | None, column: Column | None = None) -> str:
+        """Return SQL of the conditions on what stands in the row of a public table, beside a column; empty for none.
 
         Which of the levels those on the column itself leave is worked out for all columns alike, and later.
         """
         found = []
-        for part in self._where:
-            nodes = list(part.find_all(exp.Column))
-            beside = all((one := self._columns.get(node)) is not None and _are_beside(one, column) for node in nodes)
-            itself = all(node == column.node for node in nodes)
-            if itself or not beside or part.find(exp.Query, exp.Placeholder) is not None:
+        keys = self._keys if column is None else self._keys | {column.node}
+        for part in self._where if row is not None else ():
+            nodes = set(part.find_all(exp.Column))
+            if (len(nodes) == 1 and nodes <= keys) or part.find(exp.Query, exp.Placeholder) is not None:
                 continue
-            inside = part.transform(lambda node: self._in_table(node) if isinstance(node, exp.Column) else node)
-            found.append(f"({inside.sql(DIALECT)})")
+            inside = self.in_table(part, row)
+            if nodes and inside is not None:
+                found.append(f"({inside.sql(DIALECT)})")
         return " AND ".join(found)
 
-    def _in_table(self, node: exp.Column) -> exp.Column:
-        origin = self._columns[node].origin
-        assert origin is not None
-        return exp.column(exp.to_identifier(origin[1], quoted=True))
+    def in_table(self, node: exp.Expr, row: str | None, *, missing: bool = False) -> exp.Expr | None:
+        """Return an expression as one over the public table itself; None where it has columns of other rows.
 
+        Parameters
+        ----------
+        node, row
+            The expression, and the source of whose rows it is to be.
+        missing
+            Whether its columns may be missing, all at once, where an outer join keeps other rows.
+        """
+        names = {}
+        for column in node.find_all(exp.Column):
+            known = self._columns.get(column)
+            name = None if known is None or (known.missing and not missing) else self._name(known, row)
+            if name is None:
+                return None
+            names[column] = exp.column(exp.to_identifier(name, quoted=True))
+        return node.transform(lambda one: names[one].copy() if isinstance(one, exp.Column) else one)
 
-def _are_beside(one: Column, other: Column) -> bool:
-    """Return whether two columns are of one row of a table, which stands in FROM itself."""
-    if one.missing or one.origin is None or other.origin is None:
-        return False
-    same = one.origin[0] == other.origin[0] and one.node.args.get("table") == other.node.args.get("table")
-    return same and all(column.node.name == column.origin[1] for column in (one, other) if column.origin is not None)
+    @staticmethod
+    def _name(column: Column, row: str | None) -> str | None:
+        """Return what a column is called in the table of a row; None where it is of another row."""
+        for origin, of in ((column.origin, column.row), (column.equal, column.equal_row)):
+            if origin is not None and of is not None and of == row:
+                return origin[1]
+        return None

@@ -267,8 +267,9 @@ def _note_equal(before: list[Column], after: list[Column], condition: _Condition
     for first, second in condition.equal:
         if first.kind == second.kind:
             place, other = _place(before, first), _place(after, second)
-            before[place] = replace(before[place], equal=None if second.narrowed else second.origin)
-            after[other] = replace(after[other], equal=None if first.narrowed else first.origin)
+            for columns, at, one in ((before, place, second), (after, other, first)):
+                equal = (None, None) if one.narrowed else (one.origin, one.row)
+                columns[at] = replace(columns[at], equal=equal[0], equal_row=equal[1])
 
 
 def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:
@@ -278,7 +279,8 @@ def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:
         return shown
     either = [with_kind(column.node.copy(), column.kind) for column in (first, second)]
     node = exp.Coalesce(this=either[0], expressions=either[1:])
-    return replace(shown, node=node, kind=joint([first.kind, second.kind]), unit=unit, origin=None, element=None)
+    kind = joint([first.kind, second.kind])
+    return replace(shown, node=node, kind=kind, unit=unit, origin=None, element=None, row=None)
 
 
 def _place(columns: list[Column], wanted: Column) -> int:

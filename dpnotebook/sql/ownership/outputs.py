@@ -115,6 +115,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         column.growth,
         missing=column.missing,
         narrowed=column.narrowed,
+        row=column.row,
     )
 
 

@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, whole, growth, numbers, missing, narrowed
+    kind, unit, origin, lost, element, rounded, whole, growth, numbers, missing, narrowed, row
         As in `Column`.
     """
 
@@ -56,6 +56,7 @@ class Output:
     numbers: bool = False
     missing: bool = False
     narrowed: bool = False
+    row: str | None = None
 
 
 @dataclass(frozen=True)

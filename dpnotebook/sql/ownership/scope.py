@@ -88,8 +88,10 @@ class Column:
         Whether a join keeps rows that have no value of it.
     narrowed
         Whether a query over public tables alone leaves out some of its values.
-    equal
-        The table and the column whose values it has in all rows, by a join with it.
+    row
+        The source in FROM, wherever it is read, of whose rows it is a column as they are; None where it is of none.
+    equal, equal_row
+        The table and the column whose values it has in all rows, by a join with it, and of which rows that is.
     """
 
     name: str
@@ -108,7 +110,9 @@ class Column:
     numbers: bool = False
     missing: bool = False
     narrowed: bool = False
+    row: str | None = None
     equal: tuple[str, str] | None = None
+    equal_row: str | None = None
 
 
 @dataclass

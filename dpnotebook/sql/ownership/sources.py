@@ -122,6 +122,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             element=relation.elements.get(name),
             rounded=name in relation.rounded,
             whole=name in relation.whole,
+            row=alias,
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -179,6 +180,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             numbers=output.numbers,
             missing=output.missing,
             narrowed=output.narrowed or narrows,
+            row=output.row and f"{alias}, {output.row}",  # a query that is read twice gives two rows
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )

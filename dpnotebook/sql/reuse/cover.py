@@ -8,8 +8,6 @@ estimates the very totals that would be measured.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -402,8 +400,13 @@ def _groups(
     if released.selection != "all" and any(len(numbers) > 1 for numbers in found.values()):
         return {}  # of larger groups, parts that were not shown would be missing
     if select.selection == "all":
-        every = itertools.product(*(key.levels or () for key in select.keys))
-        if released.selection != "all" and math.prod(len(key.levels or ()) for key in select.keys) > len(found):
+        every = [
+            tuple((key.levels or ())[number] for key, number in zip(select.keys, group, strict=True))
+            for group in select.every_group
+        ]
+        if released.selection != "all" and len(every) > len(found):
+            return {}
+        if select.together and not found.keys() <= set(every):  # the public table had other rows
             return {}
         return {group: found[group] for group in every if group in found}
     order = [None if key.levels is None else {label: i for i, label in enumerate(key.levels)} for key in select.keys]

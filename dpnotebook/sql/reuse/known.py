@@ -239,7 +239,7 @@ def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSel
 
 
 def estimates(one: AnsweredSelect, confidence: float) -> list[Estimates]:
-    """Return the answers, with their errors as they were delivered; of quantiles, between the bounds they are read in."""
+    """Return the answers, with their errors as delivered; of quantiles, between the bounds that they are read in."""
     parts = tuple(replace(part, reach=()) if part.reach else part for part in one.measuring.parts)
     return estimate(replace(one.measuring, parts=parts), one.numbers, confidence)
 

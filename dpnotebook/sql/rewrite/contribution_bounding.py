@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -164,9 +163,7 @@ class Parts:
         select = self.select
         if select.contribution.kind != "groups" or not select.keys or select.single:
             return False
-        levels = [key.levels for key in select.keys]
-        known = all(level is not None for level in levels)
-        return not known or select.contribution.most < math.prod(len(level or ()) for level in levels)
+        return None in select.levels or select.contribution.most < select.groups_of(select.levels)
 
     def take(self, numbers: Iterable[int], counted: Iterable[int], pairs: Iterable[tuple[int, int]] = ()) -> list[str]:
         """Begin with the rows that take part, and return the columns of their inputs: `y{i}`, `p{i}` and `y{i}_{j}`.

@@ -5,7 +5,6 @@ Keys are canonical scalars (see `engine.kinds`): groups that differ in the datab
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
@@ -40,13 +39,13 @@ class Found:
     def __init__(self, select: PrivateSelect, width: int, listed: Columns | None = None) -> None:
         self._keys, self._width = select.keys, width
         self._rows: dict[Group, int] = {}
-        self._known = listed is not None
+        self._known, self._only = listed is not None, bool(select.together) and None not in select.levels
         groups: Sequence[Group] = ()
         if listed is not None:
             groups = sorted(set(self._read(listed)), key=_order)
         elif all(key.levels is not None for key in select.keys):
             self._known = True
-            groups = list(itertools.product(*(range(len(key.levels or ())) for key in select.keys)))
+            groups = select.every_group
         self._rows = {group: i for i, group in enumerate(groups)}
         self._numbers = np.zeros((len(groups), width), dtype=np.int64)
 
@@ -74,8 +73,8 @@ class Found:
             If two groups of the database are one here: what one of them adds would be lost.
         """
         read = self._read(columns) if self._keys else [()] * len(found[0][1])
-        if among is not None:
-            kept = np.array([self._shown(group) in among for group in read], dtype=bool)
+        if among is not None or self._only:  # no row is in a group that its public table does not have
+            kept = np.array([self._is_among(group, among) for group in read], dtype=bool)
             read = [group for group, inside in zip(read, kept, strict=True) if inside]
             found = [(place if isinstance(place, int) else place[kept], values[kept]) for place, values in found]
         rows = self._numbered(read)
@@ -84,6 +83,11 @@ class Found:
             if places.size < rows.size:
                 raise EngineError("groups that differ in the database cannot be told apart here")
             self._numbers[rows, place] = np.ma.filled(np.ma.asarray(values), 0).astype(np.int64)
+
+    def _is_among(self, group: Group, among: Container[Group] | None) -> bool:
+        if self._only and group not in self._rows:
+            return False
+        return among is None or self._shown(group) in among
 
     def totals(self) -> Totals:
         """Return all groups, in the order of their keys."""
