@@ -65,7 +65,7 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Together:
+class KeysTogether:
     """Keys of which only some levels stand together, as those of columns of one public table.
 
     Parameters
@@ -333,7 +333,7 @@ class PrivateSelect:
     drawn: str = ""
     rows_if_hidden: int = 0
     apart: Apart | None = None
-    together: tuple[Together, ...] = ()
+    together: tuple[KeysTogether, ...] = ()
     most_declared: int = field(default=0, compare=False)
     dates: tuple[str, ...] = field(default=(), compare=False, repr=False)
     kept: str = field(default="", compare=False, repr=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, PrivateSelect, Together
+from dpnotebook.sql.select import Aggregate, Apart, Contribution, Key, KeysTogether, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
 # Of how it was read and runs, which no ledger keeps.
@@ -136,7 +136,9 @@ def _select_from_json(values: Mapping[str, Any]) -> PrivateSelect:
         *bounded, numbers = values["apart"]
         given["apart"] = Apart(Contribution(*bounded), tuple(numbers))
     if "together" in values:
-        given["together"] = tuple(Together(tuple(keys), tuple(map(tuple, rows))) for keys, rows in values["together"])
+        given["together"] = tuple(
+            KeysTogether(tuple(keys), tuple(map(tuple, rows))) for keys, rows in values["together"]
+        )
     return PrivateSelect(**given)
 
 

@@ -157,7 +157,9 @@ class ValueHistogram:
         found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=True) if self.counts else None
         if found is None:
             return None
-        return (edges[1:] + edges[:-1]) / 2, likely_counts(counts, self.scale, edges, found)
+        return (edges[1:] + edges[:-1]) / 2, likely_counts(
+            counts, self.scale, edges, found, stable=self.tail_ratio <= 1.0
+        )
 
     @property
     def units(self) -> float:
@@ -189,7 +191,10 @@ class ValueHistogram:
         of = counts, self.scale, edges, found, tuple(map(float, values))
         longest = longest_between(values, squares)
         norms = [norm for norm in NORMS_ALONE if norm < 2.0 * longest]
-        return tuple((norm, *lost_values.moved_alone(*of, norm, squares=squares)[:4]) for norm in norms)
+        return tuple(
+            (norm, *lost_values.moved_alone(*of, norm, squares=squares, stable=self.tail_ratio <= 1.0)[:4])
+            for norm in norms
+        )
 
     def _with_beyond(self, bounds: Bounds, cut: Taken, *, squares: bool) -> Taken:
         """Return what bounds take from an answer, with what they take from units that are far from all others."""
@@ -301,7 +306,7 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=True) if told.counts else None
     if found is None:
         return told
-    likely = np.rint(likely_counts(counts, told.scale, edges, found) * told.parts)
+    likely = np.rint(likely_counts(counts, told.scale, edges, found, stable=told.tail_ratio <= 1.0) * told.parts)
     return replace(told, counts=tuple(map(int, likely)), scale=told.scale * 2.0**doublings, beyond=())
 
 

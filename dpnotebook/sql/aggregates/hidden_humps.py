@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 WINDOWS = (1, 2, 4, 8)  # bins side by side, in which they may be
-RARE = (
-    500.0  # times as likely nobody is in a window next to what is found, before the counts there are seen, as somebody
-)
+RARE = 500.0  # times as likely as somebody nobody is in a window near what is found, before its count is seen
 FAR = 2.0  # power of the distance, in widths of all that is found, by which they are rarer
 SURELY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
 ROUGH = 0.1  # of what the tail has: by so much it is not meant to be right
@@ -47,7 +45,7 @@ class Humps(NamedTuple):
         return np.asarray(self.weights @ self.units)
 
 
-def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats) -> Humps:
+def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats, *, stable: bool = True) -> Humps:
     """Return who may be together in the bins behind the last that is found.
 
     Parameters
@@ -55,9 +53,11 @@ def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats) ->
     noisy, expected
         Noisy number of units in each of these bins, and how many of them the tail has, shape (bins,).
     scale
-        Standard deviation of the noise on each, as wide as Gaussian noise is that is far out as often.
+        Standard deviation of the noise on each.
     away
         How far each bin is from the found ones, in widths of all these, shape (bins,).
+    stable
+        Whether the noise is Gaussian; sums of Laplace noise are far out more often.
     """
     weights, units = [np.ones(1)], [np.zeros((1, noisy.size))]
     bins, sums = np.arange(noisy.size), np.cumsum([np.zeros(2), *zip(noisy - expected, expected, strict=True)], axis=0)
@@ -65,7 +65,7 @@ def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats) ->
         told, by_tail = (sums[width:] - sums[:-width]).T
         error = np.hypot(scale * math.sqrt(width), ROUGH * by_tail)
         prior = (1.0 + away[: told.size]) ** -FAR / RARE
-        likely = prior * np.exp(np.minimum((told / error) ** 2 / 2, SURELY)) * (told > 0.0)
+        likely = prior * np.exp(np.minimum(_unlikely(told / error, width, stable), SURELY)) * (told > 0.0)
         firsts = np.flatnonzero(likely > SELDOM)
         there = np.maximum(told[firsts] + np.multiply.outer(PLACES, error[firsts]), 0.0) / width
         within = (bins >= firsts[:, None]) & (bins < firsts[:, None] + width)
@@ -73,3 +73,15 @@ def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats) ->
         units.append((there[..., None] * within).reshape(-1, noisy.size))
     likely = np.concatenate(weights)
     return Humps(likely / likely.sum(), np.concatenate(units))
+
+
+def _unlikely(away: Floats, draws: int, stable: bool) -> Floats:
+    """Return minus the logarithm of what hardly is more likely than a sum of draws so many standard deviations away.
+
+    Source: Chernoff, A measure of asymptotic efficiency (1952).
+    """
+    if stable:
+        return np.asarray(away**2 / 2)
+    each = np.abs(away) / math.sqrt(draws)
+    slope = 2.0 * each / (1.0 + np.sqrt(1.0 + 2.0 * each**2))
+    return np.asarray(draws * (slope * each + np.log1p(-(slope**2) / 2)))

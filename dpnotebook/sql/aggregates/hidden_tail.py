@@ -46,15 +46,7 @@ MAY = 0.9  # how much of the weight the laws have that say no more than the one 
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
 ALIKE = 7  # ways in which a tail may be
-UNLIKE = (
-    1,
-    4,
-    6,
-    3,
-    0,
-    2,
-    5,
-)  # cases of who is apart from it, one beside each of these: in no order, the middle in its place
+UNLIKE = 1, 4, 6, 3, 0, 2, 5  # of as many cases of who is apart from it, one beside each: in no order but the middle
 WAYS = 49  # the same, where it is told what is lost with it: one of forty is to be told apart
 SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
@@ -72,6 +64,7 @@ def hidden_tail(
     *,
     beside: bool = False,
     alike: bool = True,
+    stable: bool = True,
 ) -> tuple[Floats, Floats, Floats]:
     """Return how many units each bin behind the last that is found holds: to choose by, on average, and at most.
 
@@ -94,6 +87,9 @@ def hidden_tail(
     alike
         Whether all units of a bin may be alike, as those with one row are. If not, and nearly all are in one bin, that
         bin is no part of a tail: it tells nothing of how those behind it thin out.
+    stable
+        Whether the noise is Gaussian, for who lies together behind the tail (`hidden_humps`), which is looked for with
+        `beside` alone.
 
     Returns
     -------
@@ -109,18 +105,18 @@ def hidden_tail(
     likely = amounts[middle] * hidden[middle] + SELDOM * may
     if beside and may.size and end > first:
         may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
-        humps = _humps(laws, noisy, scale, edges, first, end)
+        humps = _humps(laws, noisy, scale, edges, first, end, stable)
         likely, average = likely + _case(humps, edges, end, usual), average + humps.average()
         may = np.maximum(may, _case(humps, edges, end, MAY))
     return likely, average, may
 
 
-def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> Floats:
+def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int, *, stable: bool = True) -> Floats:
     """Return what may be hidden behind the last bin in which units are found, in several ways that are alike likely.
 
     Parameters
     ----------
-    noisy, scale, edges, first, end
+    noisy, scale, edges, first, end, stable
         As for `hidden_tail`.
 
     Returns
@@ -136,7 +132,7 @@ def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int
     picked = _at(weights, order, (np.arange(ALIKE) + 0.5) / ALIKE)
     tails = _somebody(np.cumsum((amounts[picked, None] * hidden[picked])[:, ::-1], axis=1)[:, ::-1])
     tails[:, :1] = np.maximum(tails[:, :1], noisy[end : end + 1] - SURELY * scale)
-    humps = _humps(laws, noisy, scale, edges, first, end)
+    humps = _humps(laws, noisy, scale, edges, first, end, stable)
     return np.asarray(tails + np.stack([_case(humps, edges, end, (one + 0.5) / ALIKE) for one in UNLIKE]))
 
 
@@ -150,12 +146,13 @@ def possible_losses(
     *,
     heavy: bool = False,
     apart: bool = False,
+    stable: bool = True,
 ) -> Floats:
     """Return what is lost with what is hidden behind the last bin in which units are found, in many ways alike likely.
 
     Parameters
     ----------
-    noisy, scale, edges, first, end
+    noisy, scale, edges, first, end, stable
         As for `hidden_tail`. Further edges say where those may be that are counted in the last bin.
     each
         What is lost with a unit in each bin behind it, in several respects, the last of which tells how much it is,
@@ -182,7 +179,7 @@ def possible_losses(
     lost = losses[picked] * (ways >= nobody)[:, None]
     if not apart:
         return np.asarray(lost)
-    humps = _humps(laws, noisy, scale, edges, first, end)
+    humps = _humps(laws, noisy, scale, edges, first, end, stable)
     both = (lost[:, None] + humps.units @ each[: humps.units.shape[1]]).reshape(-1, each.shape[1])
     order = np.argsort(both[:, -1])
     return np.asarray(both[_at(np.tile(humps.weights / WAYS, WAYS), order, ways)])
@@ -259,7 +256,7 @@ def _laws(
     return _Laws(weights / weights.sum(), amounts, precisions, finest[:, end - start :], somebody)
 
 
-def _humps(laws: _Laws, noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> Humps:
+def _humps(laws: _Laws, noisy: Floats, scale: float, edges: Floats, first: int, end: int, stable: bool) -> Humps:
     """Return who may be together behind the last bin that is found, beside those that the laws say are there."""
     if end >= noisy.size:
         return Humps(np.ones(1), np.zeros((1, 0)))
@@ -267,7 +264,7 @@ def _humps(laws: _Laws, noisy: Floats, scale: float, edges: Floats, first: int, 
     size = noisy.size - end
     expected = np.append(expected[: size - 1], expected[size - 1 :].sum())
     width = float(edges[end] - edges[first]) or 1.0
-    return hidden_humps(noisy[end:], expected, scale, (edges[end : end + size] - edges[end]) / width)
+    return hidden_humps(noisy[end:], expected, scale, (edges[end : end + size] - edges[end]) / width, stable=stable)
 
 
 def _case(humps: Humps, edges: Floats, end: int, before: float) -> Floats:

@@ -65,6 +65,7 @@ def lost_between(
     squares: bool,
     heavy: bool = False,
     ends: tuple[float, float] | None = None,
+    stable: bool = True,
 ) -> Lost:
     """Return what keeping values between bounds takes from their mean or their variance.
 
@@ -82,6 +83,8 @@ def lost_between(
         Whether it is a sum, of which more seldom far values are the most; as for `possible_losses`.
     ends
         Beyond which nothing lies, where that is declared: who is counted in the last bins may be as far as that.
+    stable
+        Whether the noise is Gaussian.
     """
     inside = slice(*found)
     most_of_ways = 1.0 - (RARELY if heavy else SELDOM)
@@ -111,7 +114,8 @@ def lost_between(
         if told.size > edges.size:  # who is counted in the last bin may be far beyond
             bins = min(bins[0], noisy.size - 2), min(bins[1], noisy.size - 1)
         endless = squares and ends is not None and endless_variance(noisy[::turn], scale, told, *bins) > LIKELY
-        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, heavy=heavy or endless, apart=True))
+        law = {"heavy": heavy or endless, "apart": True, "stable": stable}
+        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, **law))
     above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
     if squares:  # about their own mean, which is cut off too
         less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
@@ -157,6 +161,7 @@ def ways_lost(
     *,
     heavy: bool = False,
     apart: bool = False,
+    stable: bool = True,
 ) -> Floats:
     """Return what is lost on the far side in all ways that are alike likely, shape (KEPT, respects).
 
@@ -169,13 +174,13 @@ def ways_lost(
     each, farthest
         What is lost with a unit in each bin on average, and at its far end, in several respects, the last of which
         tells how much it is, shape (bins, respects).
-    heavy, apart
+    heavy, apart, stable
         As for `possible_losses`.
     """
     from scipy.special import ndtri
 
     inside = slice(*found)
-    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy, apart=apart)
+    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy, apart=apart, stable=stable)
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
     if (beside := _beside_one_value(edges, found, several=not heavy)) is not None:  # of these no law tells
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
@@ -215,6 +220,7 @@ def moved_alone(
     norm: float,
     *,
     squares: bool,
+    stable: bool = True,
 ) -> Lost:
     """Return what clipping to a norm does to a mean or a variance where every unit has one value: far ones count less.
 
@@ -226,8 +232,8 @@ def moved_alone(
         The bounds that values are kept between, with what vectors are centred by behind them; see `centring`.
     norm
         That vectors are clipped to.
-    squares
-        Whether it is a variance.
+    squares, stable
+        As for `lost_between`.
     """
     low, high, centre, length, *spread = values
     inside, bins = slice(*found), np.arange(noisy.size)
@@ -246,11 +252,12 @@ def moved_alone(
     for turn in (1, -1):
         own = (each * ((bins >= middle) if turn > 0 else (bins < middle))[:, None])[::turn]
         bins_of_side = _turned(found, noisy.size, turn)
-        sides.append(ways_lost(noisy[::turn], scale, (turn * edges)[::turn], bins_of_side, own, own, apart=True))
-    told = sides[0][None] + sides[1][:, None]
-    whole = np.maximum(noisy[inside], 0.0) @ every[inside] + told[..., 3:6]
+        told = (turn * edges)[::turn]
+        sides.append(ways_lost(noisy[::turn], scale, told, bins_of_side, own, own, apart=True, stable=stable))
+    less_of_both = sides[0][None] + sides[1][:, None]
+    whole = np.maximum(noisy[inside], 0.0) @ every[inside] + less_of_both[..., 3:6]
     whole[..., 0] = np.maximum(whole[..., 0], scale)
-    kept = whole - told[..., :3]
+    kept = whole - less_of_both[..., :3]
     kept[..., 0] = np.maximum(kept[..., 0], scale)
     (mean, square), (mean_kept, square_kept) = (
         (sums[..., 1] / sums[..., 0], sums[..., 2] / sums[..., 0]) for sums in (whole, kept)

@@ -169,8 +169,9 @@ def trimmed(
         return None
     first, end = found
     kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
-    above = alike_tails(noisy, scale, edges, first, end)
-    below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first)[:, ::-1]
+    stable = tail_ratio <= 1.0
+    above = alike_tails(noisy, scale, edges, first, end, stable=stable)
+    below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, stable=stable)[:, ::-1]
     likely = _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
     below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
     finer = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
@@ -188,14 +189,16 @@ def trimmed(
         spread = noise_between(pairs[0], pairs[1], mean, variance, of, law)
     error = noise / total * spread
     if safe:
-        heavy = _finer(_counts(noisy, scale, edges, found)[1])
+        heavy = _finer(_counts(noisy, scale, edges, found, stable=stable)[1])
         feared = bias(heavy, finer, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
         best = int(np.argmin(feared**2 + error.ravel() ** 2))
         low, high = (float(side.flat[best]) for side in pairs)
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
         low, high = least_off(error, *ways, finer, lows, highs, mean, squares)
-    lost = lost_between(noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", ends=ends)
+    lost = lost_between(
+        noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", ends=ends, stable=stable
+    )
     places, weights = places.clip(low, high), likely / total
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left
@@ -245,7 +248,7 @@ def mean_and_deviation(
     if found is None:
         return None
     first, end = found = _with_next(noisy, scale * tail_ratio, edges, found)
-    units, _ = _counts(noisy, scale, edges, found)
+    units, _ = _counts(noisy, scale, edges, found, stable=tail_ratio <= 1.0)
     units[first:end] = noisy[first:end]
     low, high = map(float, bounds)
     lows, highs = (ends.clip(low, high) for ends in (edges[:-1], edges[1:]))
@@ -275,7 +278,7 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
     if found is None:
         return None
     first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
-    average, _ = _counts(noisy, scale, edges, found)
+    average, _ = _counts(noisy, scale, edges, found, stable=tail_ratio <= 1.0)
     left = LEFT * average.sum()
     first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
     end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
@@ -330,20 +333,22 @@ def _with_next(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int
     return min(first, int(told[0])) if told.size else first, max(end, int(told[-1]) + 1) if told.size else end
 
 
-def _counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> list[Floats]:
+def _counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], *, stable: bool) -> list[Floats]:
     """Return how many units each bin holds, on average and at most: with tails on either side."""
     first, end = found
-    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True)[1:]
-    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, USUAL, beside=True)[1:]
+    of_below = noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first
+    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True, stable=stable)[1:]
+    below = hidden_tail(*of_below, USUAL, beside=True, stable=stable)[1:]
     kept = np.maximum(noisy[first:end], 0.0)
     return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]
 
 
-def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> Floats:
+def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], *, stable: bool) -> Floats:
     """Return how many units each bin likely holds: those that are found, and likely tails on either side."""
     first, end = found
-    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True)[0]
-    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, USUAL, beside=True)[0]
+    of_below = noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first
+    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True, stable=stable)[0]
+    below = hidden_tail(*of_below, USUAL, beside=True, stable=stable)[0]
     return np.concatenate([below[::-1], np.maximum(noisy[first:end], 0.0), above])
 
 

@@ -21,7 +21,7 @@ from dpnotebook.sql.analysis.keys import (
 from dpnotebook.sql.analysis.public_levels import PublicLevels
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import GroupKey
-from dpnotebook.sql.select import Together
+from dpnotebook.sql.select import KeysTogether
 from dpnotebook.sql.statement import Relation
 
 MAX_GROUPS = 1_000_000  # of all declared levels together
@@ -33,7 +33,7 @@ def key_columns(
     relations: Mapping[str, Relation],
     public: PublicLevels | None,
     text: Text,
-) -> tuple[list[KeyColumn], tuple[Together, ...]]:
+) -> tuple[list[KeyColumn], tuple[KeysTogether, ...]]:
     """Return keys with the levels that are declared of them, and of which levels of several there are groups.
 
     Parameters
@@ -55,7 +55,7 @@ def key_columns(
         If a key holds what has no canonical form: two values that differ in the database could be one here.
     """
     found: dict[int, KeyColumn] = {}
-    together: list[Together] = []
+    together: list[KeysTogether] = []
     rows = _rows(groups, public)
     for row in dict.fromkeys(rows.values()):
         places = tuple(place for place, of in rows.items() if of == row)
@@ -70,7 +70,7 @@ def key_columns(
         if numbers is None:
             columns = [key_column(groups[place], names[place], relations, None, text) for place in places]
         else:
-            together.append(Together(places, numbers))
+            together.append(KeysTogether(places, numbers))
         found |= dict(zip(places, columns, strict=True))
     return _few_enough([found[place] for place in range(len(groups))], together, text)
 
@@ -111,8 +111,8 @@ def _numbers(
 
 
 def _few_enough(
-    columns: list[KeyColumn], together: list[Together], text: Text
-) -> tuple[list[KeyColumn], tuple[Together, ...]]:
+    columns: list[KeyColumn], together: list[KeysTogether], text: Text
+) -> tuple[list[KeyColumn], tuple[KeysTogether, ...]]:
     """Return keys that make no more groups than are listed; of those with most, the levels are not known then."""
     while True:
         beside = {place for one in together for place in one.keys}
