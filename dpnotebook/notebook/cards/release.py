@@ -106,7 +106,12 @@ class Series:
         known = np.isfinite(self.half)
         lower, upper, half = self.lower[known], self.upper[known], self.half[known]
         atol = MIDDLE * max(float(half.max(initial=0.0)), 1e-12)
-        return not self.dates and bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
+        one_end = np.isinf(self.lower) ^ np.isinf(self.upper)
+        return (
+            not self.dates
+            and not one_end.any()
+            and bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
+        )
 
 
 def series_of(release: Release) -> Iterator[Series]:
