@@ -135,18 +135,6 @@ def kind_of(node: exp.Expr) -> MaybeKind:
     return joint(kind_of(other) for other in _alternatives(node) if not isinstance(other, exp.Null))
 
 
-def is_whole(node: exp.Expr) -> bool:
-    """Whether an expression is of whole numbers, whose texts have no point; frames take them for any numbers."""
-    if "whole" in node.meta or kind_of(node) == "integer":
-        return bool(node.meta.get("whole", True))
-    if isinstance(node, (*SAME, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sum)):
-        return is_whole(node.this) and not node.args.get("decimals")
-    if isinstance(node, (*ARITHMETIC, exp.IntDiv)):
-        return is_whole(node.this) and is_whole(node.expression)
-    found = [other for other in _alternatives(node) if not isinstance(other, exp.Null)]
-    return bool(found) and all(map(is_whole, found))
-
-
 def joint(kinds: Iterable[MaybeKind]) -> MaybeKind:
     """Return what a value holds that is one of several; None where that is not known of one of them."""
     found = set(kinds)

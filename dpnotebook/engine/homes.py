@@ -40,7 +40,6 @@ class Held:
     elements: dict[str, Kind] = field(default_factory=dict, init=False)
     rounded: frozenset[str] = field(default=frozenset(), init=False)
     dates: frozenset[str] = field(default=frozenset(), init=False)
-    whole: frozenset[str] = field(default=frozenset(), init=False)
     digest: str = field(default="", init=False)
 
     @property

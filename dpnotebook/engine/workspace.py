@@ -105,10 +105,6 @@ class Workspace:
         """Return which columns of a table hold numbers that are not read exactly."""
         return self._described(self._tables[name]).rounded
 
-    def whole(self, name: str) -> frozenset[str]:
-        """Return which columns of a table hold whole numbers, though they are taken for numbers of any kind."""
-        return self._described(self._tables[name]).whole
-
     def dates(self, name: str) -> frozenset[str]:
         """Return which columns of a table hold dates, which have no hours."""
         return self._described(self._tables[name]).dates

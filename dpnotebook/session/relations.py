@@ -104,7 +104,6 @@ class Relations:
             elements=self.workspace.elements(table.name),
             population=table.population,
             rounded=self.workspace.rounded(table.name),
-            whole=self.workspace.whole(table.name),
             dates=self.workspace.dates(table.name),
             clocks=self._clocks(table.name, self._zones[table.name], table.domain),
         )
@@ -133,7 +132,6 @@ class Relations:
             private=False,
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
-            whole=self.workspace.whole(name),
             clocks=self._clocks(name, source.clocks),
             **self._told(name, source),
         )

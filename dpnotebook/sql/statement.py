@@ -44,8 +44,6 @@ class Relation:
         Of a private table: the named population of its units; None: one of this table alone.
     rounded
         Columns of numbers that can be closer than floating-point numbers are, which they are read as.
-    whole
-        Columns of numbers that are all whole, of tables whose whole numbers are taken for numbers of any kind.
     dates
         Columns that hold dates, which have no hours.
     clocks
@@ -71,7 +69,6 @@ class Relation:
     elements: Mapping[str, Kind] = field(default_factory=dict)
     population: str | None = None
     rounded: frozenset[str] = frozenset()
-    whole: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
     clocks: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)

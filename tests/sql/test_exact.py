@@ -89,11 +89,6 @@ SAME = [
     "SELECT ward, COUNT(*) AS n FROM visits WHERE ward IN (SELECT ward FROM houses WHERE beds < 15) GROUP BY ward",
     "WITH few AS (SELECT who, ward, stay AS x FROM visits WHERE stay < 9) SELECT ward, SUM(x) AS s FROM few GROUP BY 1",
     "SELECT ward, SUM(stay) / COUNT(*) AS m, 2 * COUNT(*) AS twice FROM visits GROUP BY ward ORDER BY twice LIMIT 3",
-    "SELECT (stay + 1) || 'x' AS k, COUNT(*) AS n FROM visits GROUP BY k",
-    "SELECT COUNT(*) AS n FROM visits WHERE CAST(ABS(stay - 15) AS VARCHAR) LIKE '1%' OR -stay || '' = '-2'",
-    "SELECT COUNT(*) AS n FROM (SELECT who, GREATEST(stay // 10, 1) AS d FROM visits) WHERE CONCAT(d, 'x') = '2x'",
-    "SELECT COUNT(*) AS n FROM (SELECT who, MAX(stay) - MIN(stay) AS d FROM visits GROUP BY who) WHERE d || '' = '7'",
-    "SELECT COUNT(*) AS n FROM visits WHERE CAST(fee + 1 AS VARCHAR) LIKE '%.0' AND CAST(stay / 2 AS VARCHAR) = '3.0'",
     "SELECT SUM(n) AS all_of_them, MAX(n) AS most FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS t",
 ]  # fmt: skip
 

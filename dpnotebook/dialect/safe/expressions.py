@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import is_whole, kind_of, with_kind
+from dpnotebook.dialect.expressions import kind_of, with_kind
 from dpnotebook.dialect.safe.choices import case, casted, choice, compared, is_true, logical, texts
 from dpnotebook.dialect.safe.numbers import (
     arithmetic,
@@ -58,15 +58,13 @@ def make_total(node: exp.Expr, condition: bool = False) -> exp.Expr:
         if rule is None or part is holder or _is_done(part) or part.parent is None:
             continue
         parent, key, index = part.parent, part.arg_key, part.index
-        kind, whole = kind_of(part), is_whole(part)
-        part.meta["whole"] = whole
+        kind = kind_of(part)
         try:
             made = rule(part)
         except Misfit as error:
             raise Misfit(str(error), part) from None
         if made is not part:
             with_kind(made, made.meta.get("kind") if kind is None else kind)
-            made.meta["whole"] = whole
             assert key is not None
             parent.set(key, made, index)
     made = boolean(holder.this) if condition else holder.this
@@ -84,7 +82,7 @@ def _is_done(node: exp.Expr) -> bool:
 
 
 def _paren(node: exp.Expr) -> exp.Expr:
-    for note in ("double", "dated", "kind", "whole"):
+    for note in ("double", "dated", "kind"):
         if note in node.this.meta:
             node.meta[note] = node.this.meta[note]
     return node

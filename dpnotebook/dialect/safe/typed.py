@@ -6,7 +6,7 @@ import datetime
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import INTEGERS, is_whole, kind_of, with_kind
+from dpnotebook.dialect.expressions import kind_of, with_kind
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain.calendar import time_zone
 from dpnotebook.errors import SQLError, shorten
@@ -52,13 +52,8 @@ def number(node: exp.Expr) -> exp.Expr:
 
 
 def text(node: exp.Expr) -> exp.Expr:
-    """Return an expression as a text; whole numbers that were worked out, as DOUBLE, without a point."""
-    if kind_of(node) == "text":
-        return node
-    stored = isinstance(node, (exp.Literal, exp.Cast, *INTEGERS)) or not node.meta.get("worked_out", True)
-    if is_whole(node) and not stored:
-        node = exp.TryCast(this=node, to=exp.DataType.build("BIGINT"))
-    return with_kind(cast(node, "TEXT"), "text")
+    """Return an expression as a text."""
+    return node if kind_of(node) == "text" else with_kind(cast(node, "TEXT"), "text")
 
 
 def boolean(node: exp.Expr) -> exp.Expr:

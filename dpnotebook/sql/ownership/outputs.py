@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import is_whole, kind_of
+from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
@@ -47,7 +47,6 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
                     False,
                     origin,
                     lost,
-                    whole=is_whole(resolved),
                     growth=growth,
                     numbers=numbers,
                     missing=True,  # the least of values that are all missing is missing
@@ -111,7 +110,6 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         column.lost,
         column.element,
         column.rounded,
-        column.whole,
         column.growth,
         missing=column.missing,
         narrowed=column.narrowed,

@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, whole, growth, numbers, missing, narrowed, row
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row
         As in `Column`.
     """
 
@@ -51,7 +51,6 @@ class Output:
     lost: str | None = None
     element: MaybeKind = None
     rounded: bool = False
-    whole: bool = False
     growth: int = 1
     numbers: bool = False
     missing: bool = False

@@ -78,8 +78,6 @@ class Column:
         What the elements of a list hold, where that is known.
     rounded
         Whether it holds numbers that are not exactly what is stored.
-    whole
-        Whether it holds whole numbers, though it may be taken for numbers of any kind.
     growth
         How many times as long as those of a table its texts can be.
     numbers
@@ -105,7 +103,6 @@ class Column:
     shown: bool = True
     element: MaybeKind = None
     rounded: bool = False
-    whole: bool = False
     growth: int = 1
     numbers: bool = False
     missing: bool = False
@@ -171,8 +168,6 @@ class Scope:
         node = self.unit if column.unit and self.unit is not None else column.node
         value = with_kind(node.copy(), column.kind)
         value.meta["growth"] = column.growth
-        value.meta["whole"] = column.whole or column.kind == "integer"
-        value.meta["worked_out"] = column.origin is None
         return value
 
     def unknown(self, written: exp.Column) -> str:

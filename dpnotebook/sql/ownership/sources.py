@@ -121,7 +121,6 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             origin=(relation.name, name),
             element=relation.elements.get(name),
             rounded=name in relation.rounded,
-            whole=name in relation.whole,
             row=alias,
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
@@ -175,7 +174,6 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             output.lost,
             element=output.element,
             rounded=output.rounded,
-            whole=output.whole,
             growth=output.growth,
             numbers=output.numbers,
             missing=output.missing,
