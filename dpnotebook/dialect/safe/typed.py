@@ -52,8 +52,21 @@ def number(node: exp.Expr) -> exp.Expr:
 
 
 def text(node: exp.Expr) -> exp.Expr:
-    """Return an expression as a text."""
-    return node if kind_of(node) == "text" else with_kind(cast(node, "TEXT"), "text")
+    """Return an expression as a text.
+
+    That of a number is one of its value alone, and whole ones have no point: in a frame they are integers or, if there
+    is a gap, floating-point numbers, and nobody's gap may change the texts of all others.
+    """
+    kind = kind_of(node)
+    if kind == "text":
+        return node
+    if kind == "number" or node.meta.get("double"):
+        end, point, nothing = map(exp.Literal.string, ("|", ".0|", ""))
+        node = exp.DPipe(this=cast(number(node), "TEXT"), expression=end, safe=True)
+        node = exp.Replace(this=node, expression=point, replacement=end.copy())
+        node = exp.Replace(this=node, expression=end.copy(), replacement=nothing)
+        return with_kind(node, "text")
+    return with_kind(cast(node, "TEXT"), "text")
 
 
 def boolean(node: exp.Expr) -> exp.Expr:
