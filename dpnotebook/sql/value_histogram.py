@@ -67,6 +67,7 @@ NORMS_ALONE = tuple(
 NARROWER = 2  # times as narrow found bounds must be as declared ones, where noise hardly depends on them
 FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
+# Powers of two times the noise, for which bounds are tried of each column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
 NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
 
@@ -157,9 +158,7 @@ class ValueHistogram:
         found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=True) if self.counts else None
         if found is None:
             return None
-        return (edges[1:] + edges[:-1]) / 2, likely_counts(
-            counts, self.scale, edges, found, stable=self.tail_ratio <= 1.0
-        )
+        return (edges[1:] + edges[:-1]) / 2, likely_counts(counts, self.scale, edges, found, self.tail_ratio)
 
     @property
     def units(self) -> float:
@@ -306,7 +305,7 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=True) if told.counts else None
     if found is None:
         return told
-    likely = np.rint(likely_counts(counts, told.scale, edges, found, stable=told.tail_ratio <= 1.0) * told.parts)
+    likely = np.rint(likely_counts(counts, told.scale, edges, found, told.tail_ratio) * told.parts)
     return replace(told, counts=tuple(map(int, likely)), scale=told.scale * 2.0**doublings, beyond=())
 
 

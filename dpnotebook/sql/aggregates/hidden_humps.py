@@ -19,11 +19,11 @@ Floats = NDArray[np.float64]
 WINDOWS = (1, 2, 4, 8)  # bins side by side, in which they may be
 RARE = 500.0  # times as likely as somebody nobody is in a window near what is found, before its count is seen
 FAR = 2.0  # power of the distance, in widths of all that is found, by which they are rarer
-SURELY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
-ROUGH = 0.1  # of what the tail has: by so much it is not meant to be right
+SURELY_MANY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
+ROUGH = 0.1  # of a count: by so much no law of a tail is meant to fit
 SELDOM = 1e-3  # of all cases: those that are rarer are left out
 # Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
-PLACES, PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
+THREE_PLACES, THREE_PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
 
 
 class Humps(NamedTuple):
@@ -65,11 +65,11 @@ def hidden_humps(noisy: Floats, expected: Floats, scale: float, away: Floats, *,
         told, by_tail = (sums[width:] - sums[:-width]).T
         error = np.hypot(scale * math.sqrt(width), ROUGH * by_tail)
         prior = (1.0 + away[: told.size]) ** -FAR / RARE
-        likely = prior * np.exp(np.minimum(_unlikely(told / error, width, stable), SURELY)) * (told > 0.0)
+        likely = prior * np.exp(np.minimum(_unlikely(told / error, width, stable), SURELY_MANY)) * (told > 0.0)
         firsts = np.flatnonzero(likely > SELDOM)
-        there = np.maximum(told[firsts] + np.multiply.outer(PLACES, error[firsts]), 0.0) / width
+        there = np.maximum(told[firsts] + np.multiply.outer(THREE_PLACES, error[firsts]), 0.0) / width
         within = (bins >= firsts[:, None]) & (bins < firsts[:, None] + width)
-        weights.append(np.multiply.outer(PARTS, likely[firsts]).ravel())
+        weights.append(np.multiply.outer(THREE_PARTS, likely[firsts]).ravel())
         units.append((there[..., None] * within).reshape(-1, noisy.size))
     likely = np.concatenate(weights)
     return Humps(likely / likely.sum(), np.concatenate(units))

@@ -18,7 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.sql.aggregates.hidden_humps import Humps, hidden_humps
+from dpnotebook.sql.aggregates.hidden_humps import (
+    ROUGH,
+    SURELY_MANY,
+    THREE_PARTS,
+    THREE_PLACES,
+    Humps,
+    hidden_humps,
+)
 
 Floats = NDArray[np.float64]
 
@@ -38,10 +45,8 @@ NOBODY = 10.0  # times as likely, before counts behind such a bin are seen, nobo
 NOBODY_LOST = (
     5.0  # the same, where it is told what counts and sums lose: too little was told of who has two in place of one
 )
-SURELY_MANY = 50.0  # the logarithm of how much more likely counts make somebody, from which on nobody is no case
 LOUD = (40, 20, 10)  # in standard deviations of noise, the same: so many tell how it falls; fewer where no law fits
 FEWEST = 100  # units, the same, where there is little noise: others may be farther out
-ROUGH = 0.1  # of a count: by so much no law is meant to fit
 MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
 SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
@@ -49,8 +54,6 @@ ALIKE = 7  # ways in which a tail may be
 UNLIKE = 1, 4, 6, 3, 0, 2, 5  # of as many cases of who is apart from it, one beside each: in no order but the middle
 WAYS = 49  # the same, where it is told what is lost with it: one of forty is to be told apart
 SURELY = 1.0  # standard deviations less than the noisy count, that the first bin behind those found has at least
-# Three values of equal or nearly equal weight with the mean and the variance of a normal distribution, and their parts.
-THREE_PLACES, THREE_PARTS = (-math.sqrt(5 / 3), 0.0, math.sqrt(5 / 3)), (0.3, 0.4, 0.3)
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
 
 

@@ -37,9 +37,7 @@ MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
 BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
-ROUNDED = (
-    0.5  # units, by which noise on whole numbers of them may be off: where it is less, far sums of it are no rarer
-)
+ROUNDED = 0.5  # units, by which noise on whole numbers may be off: where noise is less, far sums are far less rare
 NEARLY = 1.1  # times the least error, with which a norm is kept that was chosen for other noise
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 

@@ -189,7 +189,7 @@ def trimmed(
         spread = noise_between(pairs[0], pairs[1], mean, variance, of, law)
     error = noise / total * spread
     if safe:
-        heavy = _finer(_counts(noisy, scale, edges, found, stable=stable)[1])
+        heavy = _finer(_counts(noisy, scale, edges, found, tail_ratio)[2])
         feared = bias(heavy, finer, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
         best = int(np.argmin(feared**2 + error.ravel() ** 2))
         low, high = (float(side.flat[best]) for side in pairs)
@@ -248,7 +248,7 @@ def mean_and_deviation(
     if found is None:
         return None
     first, end = found = _with_next(noisy, scale * tail_ratio, edges, found)
-    units, _ = _counts(noisy, scale, edges, found, stable=tail_ratio <= 1.0)
+    _, units, _ = _counts(noisy, scale, edges, found, tail_ratio)
     units[first:end] = noisy[first:end]
     low, high = map(float, bounds)
     lows, highs = (ends.clip(low, high) for ends in (edges[:-1], edges[1:]))
@@ -278,7 +278,7 @@ def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 
     if found is None:
         return None
     first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
-    average, _ = _counts(noisy, scale, edges, found, stable=tail_ratio <= 1.0)
+    _, average, _ = _counts(noisy, scale, edges, found, tail_ratio)
     left = LEFT * average.sum()
     first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
     end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
@@ -333,23 +333,21 @@ def _with_next(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int
     return min(first, int(told[0])) if told.size else first, max(end, int(told[-1]) + 1) if told.size else end
 
 
-def _counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], *, stable: bool) -> list[Floats]:
-    """Return how many units each bin holds, on average and at most: with tails on either side."""
-    first, end = found
-    of_below = noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first
-    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True, stable=stable)[1:]
-    below = hidden_tail(*of_below, USUAL, beside=True, stable=stable)[1:]
+def _counts(
+    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], tail_ratio: float
+) -> tuple[Floats, Floats, Floats]:
+    """Return how many units each bin likely holds, on average and at most: with tails on either side."""
+    (first, end), size, stable = found, noisy.size, tail_ratio <= 1.0
+    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True, stable=stable)
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], size - end, size - first, USUAL, beside=True, stable=stable)
     kept = np.maximum(noisy[first:end], 0.0)
-    return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]
+    likely, average, most = (np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True))
+    return likely, average, most
 
 
-def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], *, stable: bool) -> Floats:
+def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], tail_ratio: float) -> Floats:
     """Return how many units each bin likely holds: those that are found, and likely tails on either side."""
-    first, end = found
-    of_below = noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first
-    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True, stable=stable)[0]
-    below = hidden_tail(*of_below, USUAL, beside=True, stable=stable)[0]
-    return np.concatenate([below[::-1], np.maximum(noisy[first:end], 0.0), above])
+    return _counts(noisy, scale, edges, found, tail_ratio)[0]
 
 
 def _finer(units: Floats) -> Floats:
