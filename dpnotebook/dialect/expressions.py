@@ -205,6 +205,11 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
             if kind == "text":
                 side.replace(_cast(side, "time"))
         return
+    if known == {"boolean", "text"} and not any(map(_is_no_truth, values)):
+        for side, kind in zip(values, kinds, strict=True):
+            if kind != "boolean":
+                side.replace(_cast(side, "boolean"))
+        return
     if len(known) > 1:
         words = " with ".join(sorted(WORDS.get(str(kind), "other values") for kind in known))
         raise text.error(f"this compares {words}; write a value of the same kind, or CAST one side", written)
@@ -217,6 +222,11 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     for side, held in zip(values, kinds, strict=True):
         if held in (None, "other"):
             side.replace(_cast(side, str(kind)))
+
+
+def _is_no_truth(node: exp.Expr) -> bool:
+    """Whether a text that is written out is neither 'true' nor 'false'."""
+    return isinstance(node, exp.Literal) and node.is_string and node.this.lower() not in ("true", "false")
 
 
 def _is_number(written: str) -> bool:

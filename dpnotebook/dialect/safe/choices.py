@@ -18,6 +18,7 @@ from dpnotebook.dialect.safe.typed import (
     is_literal_time,
     literal_time,
     number,
+    read_number,
     text,
     time,
 )
@@ -46,7 +47,8 @@ def casted(node: exp.Expr) -> exp.Expr:
     of = kind_of(node.this)
     if (of == "time") != (kind == "time") and of in (*NUMBERS, "boolean", "time"):
         raise Misfit("dates cannot be cast to numbers or truth values, nor those to dates", node)
-    made = with_kind(exp.TryCast(this=node.this, to=exp.DataType.build(written)), kind)
+    read = read_number(node.this, written) if kind == "integer" else None
+    made = with_kind(read or exp.TryCast(this=node.this, to=exp.DataType.build(written)), kind)
     return time(made) if kind == "time" else made
 
 
@@ -100,7 +102,7 @@ def compared(node: exp.Expr) -> exp.Expr:
     kinds = {kind_of(side) for side in sides if not isinstance(side, exp.Null)}
     convert: Callable[[exp.Expr], exp.Expr] | None = None
     if len({"number" if kind in NUMBERS else kind for kind in kinds}) > 1 or kinds & {None, "other"}:
-        convert = text
+        convert = boolean if kinds == {"boolean", "text"} else text
     elif "number" in kinds and not all(map(_is_stored, sides)):
         convert = number
     elif "time" in kinds and sum(not is_day(side) for side in sides) > 1:

@@ -48,7 +48,22 @@ def number(node: exp.Expr) -> exp.Expr:
         return double(cast(node, "DOUBLE"))
     if kind in NUMBERS:
         return double(cast(node, "DOUBLE"))
-    return not_nan(exp.TryCast(this=node, to=exp.DataType.build("DOUBLE")))
+    return not_nan(read_number(node, "DOUBLE"))
+
+
+def read_number(node: exp.Expr, to: str) -> exp.Expr:
+    """Return a text as a number of a type, NULL where it is none; truth values of a column are 1 and 0.
+
+    A frame's column of truth values of which one is missing is one of objects, whose texts are 'True' and 'False'.
+    """
+    read = exp.TryCast(this=node, to=exp.DataType.build(to))
+    if not isinstance(node, exp.Column) or kind_of(node) != "text":
+        return read
+    ifs = []
+    for word, value in (("true", "1"), ("false", "0")):
+        same = exp.EQ(this=exp.Lower(this=node.copy()), expression=exp.Literal.string(word))
+        ifs.append(exp.If(this=with_kind(same, "boolean"), true=cast(exp.Literal.number(value), to)))
+    return exp.Case(ifs=ifs, default=read)
 
 
 def text(node: exp.Expr) -> exp.Expr:

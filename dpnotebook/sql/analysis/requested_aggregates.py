@@ -26,7 +26,10 @@ from dpnotebook.sql.select import Aggregate, plainly
 
 HARDLY_WIDE = 8  # levels: of no more, as of scores, values are spread over all of them mostly
 CAST_TEXT = "CAST it to VARCHAR"
-CAST = "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column"
+CAST = (
+    "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column; what is true or false is CAST "
+    "to BOOLEAN"
+)
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
     "time": ("times", "EXTRACT(YEAR FROM ...) of dates is a number, and GROUP BY DATE_TRUNC('month', ...) counts them"),
