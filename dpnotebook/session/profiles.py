@@ -42,6 +42,7 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
     from dpnotebook.sql.known_values import ranges_told
     from dpnotebook.sql.rows_profile import rows_told
     from dpnotebook.sql.statement_json import statement_from_json
+    from dpnotebook.sql.values_profile import new_values_told
 
     found = []
     for told, select in zip(selects, statement_from_json(plan["statement"]).selects, strict=True):
@@ -55,6 +56,11 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
             said = (number, table, plan["words"], aggregate.words or aggregate.name, norms.groups, units)
             for low, high in _between(norms):
                 found.append(dict(zip(COLUMNS, (*said, half, most, low, high), strict=True)))
+        for i, aggregate in enumerate(select.aggregates):
+            if (new := new_values_told(select, i, told.get("profile", {}))) is not None:
+                of = aggregate.words or aggregate.name
+                known = (number, table, plan["words"], of, select.groups_declared)
+                found.append(dict(zip(COLUMNS, (*known, *new.told.described, math.nan, math.nan), strict=True)))
         for i, low, high in ranges_told(select, told.get("profile", {})):
             of = select.aggregates[i].words or select.aggregates[i].name
             hidden = (math.nan,) * 4  # nothing is said of units, each row counts by itself

@@ -27,7 +27,7 @@ from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, Work
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
 from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
-from dpnotebook.sql.aggregates.budget_split import for_weights, has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import counts_values, for_weights, has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -62,6 +62,7 @@ from dpnotebook.sql.rows_profile import measured_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json, statement_to_json
+from dpnotebook.sql.values_profile import measured_new_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -356,6 +357,11 @@ def _measured(
             profile |= found
             bounds |= {i: clip.bounds for i, clip in ranges.items()}
             cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
+        if different := [i for i in unbounded if counts_values(select, i)]:
+            chosen, found = measured_new_values(select, share, accountant, different, secret, run, draw)
+            profile |= found
+            bounds |= {i: clip.bounds for i, clip in chosen.items()}
+            beside = _merged(_told_of_clips(chosen), beside)
         rest = [i for i in unbounded if i not in bounds and not select.clips(i)]
         if rest:
             sizes = all_magnitudes(select, [select.aggregates[i] for i in rest], run)

@@ -216,6 +216,7 @@ class Statements:
         from dpnotebook.sql.analysis.contributions import needs_few
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
+        from dpnotebook.sql.values_profile import finds_values, with_one_value
 
         relations = self.relations.known if known is None else known
         if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
@@ -263,6 +264,8 @@ class Statements:
                 return self._with_suited_norms(found, partial(read, within="declared"), wanted, accuracy, fresh)
 
             statement = self._inside_or(clamped, statement, accuracy, fresh)
+        if accuracy.epsilon is not None and finds_values(statement):
+            statement = self._paid_or(partial(with_one_value, statement), statement, accuracy, fresh)
         given = {"contribution": contribution, "bounds": bounds}
         statement = replace(statement, options={name: said for name, said in given.items() if said is not None})
         by_itself = ask(self._of_parts(statement, tables, parameters))

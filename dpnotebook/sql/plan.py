@@ -23,7 +23,7 @@ from dpnotebook.planner.plan import (
     PlannedMeasure,
 )
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import counts_values, has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
@@ -179,7 +179,7 @@ def make_statement_plan(
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
-    depends = any(known) or any(select.rows_if_hidden for select in statement.selects)
+    depends = any(known) or any(select.rows_if_hidden or _finds_values(select) for select in statement.selects)
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and depends):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
@@ -319,7 +319,9 @@ def said_of_error(statement: Statement, asked: str) -> tuple[str, ...]:
         certain = certain_clips(select)
         for i, aggregate in enumerate(select.aggregates):
             found = select.clips(i) and needs_bounds(select, i, certain)
-            if function_of(aggregate.kind).adds and (found or (bool(select.rows_if_hidden) and not select.clips(i))):
+            if counts_values(select, i) or (
+                function_of(aggregate.kind).adds and (found or (bool(select.rows_if_hidden) and not select.clips(i)))
+            ):
                 return (f"{asked} holds for the noise of counts and sums; {BESIDE_ERROR}",)
     return ()
 
@@ -447,13 +449,18 @@ def _sharper_steps(one: Sharper) -> tuple[str, ...]:
     return tuple(steps)
 
 
+def _finds_values(select: PrivateSelect) -> bool:
+    """Return whether it is found how many different values of a unit count."""
+    return any(counts_values(select, i) for i in range(len(select.aggregates)))
+
+
 def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, int]]:
     """Return the aggregates for which a part of a profile has to be measured first: norms, or bounds of values."""
     return [
         (select, i)
         for select, known in zip(statement.selects, priced.clips, strict=True)
         for i in range(len(select.aggregates))
-        if needs_bounds(select, i, known) and (select.clips(i) or has_range(select, i))
+        if needs_bounds(select, i, known) and (select.clips(i) or has_range(select, i) or counts_values(select, i))
     ]
 
 

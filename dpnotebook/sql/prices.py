@@ -20,7 +20,7 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
-from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands, shares
+from dpnotebook.sql.aggregates.budget_split import Shares, counts_values, found_with, needs_bounds, operands, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -31,11 +31,12 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.known_values import KnownPairs, KnownValues, known_ranges, known_values
+from dpnotebook.sql.known_values import COARSER, KnownPairs, KnownValues, known_ranges, known_values
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
+from dpnotebook.sql.values_profile import known_new_values
 
 LEAST_UNITS = 1000
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
@@ -164,13 +165,20 @@ def price(
         usable = {
             i: norms for i, norms in told.items() if not renew or is_enough(select, i, norms, finding(select, costs, i))
         }
+        counting_values = {
+            i: values
+            for i, values in known_new_values(select, books).items()
+            if not renew or values.units * COARSER >= finding(select, costs, i)
+        }
         foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
         if anew and counting_rows is not None:
             counting_rows = counting_rows.told_with(noisier ** (-1.0 / accountant.law.power))
         if foretold is None:
-            costs = shares(select, share, accountant, {*certain, *ranges}) if certain or ranges else costs
+            first = {*certain, *ranges, *counting_values}
+            costs = shares(select, share, accountant, first) if first else costs
         suits = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
         suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
+        suited |= {i: values.clip(select, i, costs, accountant) for i, values in counting_values.items()}
         if usable and foretold is None:
             costs = shares(select, share, accountant, {**usable, **certain, **suited})
         found = clips(select, usable, costs, accountant, layered=renew) | certain | suited
@@ -306,8 +314,9 @@ def _ends(
 
 
 def _sought(select: PrivateSelect, found: Collection[int]) -> list[int]:
-    """Return the numbers of the aggregates whose norms are still to be found."""
-    return [i for i in range(len(select.aggregates)) if select.clips(i) and needs_bounds(select, i, found)]
+    """Return the numbers of the aggregates whose norms, or of which how many values count, are still to be found."""
+    found_first = (i for i in range(len(select.aggregates)) if select.clips(i) or counts_values(select, i))
+    return [i for i in found_first if needs_bounds(select, i, found)]
 
 
 def _what_to_say(aggregate: Aggregate) -> str:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from dpnotebook.sql.aggregates.budget_split import has_range
+from dpnotebook.sql.aggregates.budget_split import counts_values, has_range
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import of_both
@@ -15,6 +15,7 @@ from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
+DIFFERENT = "different"  # the part of a profile that tells of different values of units
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 
 
@@ -41,6 +42,8 @@ def weights_key(select: PrivateSelect, conditions: Sequence[str] | None = None) 
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
     """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
+    if counts_values(select, index):
+        return [values_key(select, select.aggregates[index])]
     if not select.clips(index):
         return [range_key(select, one) for one in ranged(select, index)]
     return _keys(select, index, key_of)
@@ -50,6 +53,11 @@ def ranged(select: PrivateSelect, index: int) -> list[Aggregate]:
     """Return the columns of an aggregate between which bounds its rows lie is to be found, or was before."""
     sought = (one for one in select.aggregates[index].operands if one.bounds is None)
     return list(sought) if has_range(select, index) else []
+
+
+def values_key(select: PrivateSelect, aggregate: Aggregate) -> str:
+    """Return by what is found how many different values units have."""
+    return key_of(DIFFERENT, select, aggregate)
 
 
 def range_key(select: PrivateSelect, aggregate: Aggregate) -> str:
@@ -121,7 +129,7 @@ def key_of(
     rows = read_rows(select.rows, as_written=as_written)
     if rows is None:
         return _earlier_key(part, select, aggregate)
-    grouped = part == "norms" or select.selection == "public"
+    grouped = part in ("norms", DIFFERENT) or select.selection == "public"
     levels = [None if key.levels is None else level_texts(key.levels) for key in select.keys]
     places = range(len(levels)) if keys is None else keys
     by = [[rows.key_texts[i], levels[i]] for i in places] if grouped else []
@@ -141,7 +149,7 @@ def _written_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
 
 
 def _earlier_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
-    grouped = part == "norms" or select.selection == "public"
+    grouped = part in ("norms", DIFFERENT) or select.selection == "public"
     keys = [[key.levels is not None, level_texts(key.levels)] for key in select.keys] if grouped else []
     rows = read_rows(select.rows)
     text = select.rows if rows is None else rows.narrowed(aggregate.input, grouped)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
+OF_DIFFERENT_VALUES = "different values"  # what counts these, and bounds by itself how many of a unit count
+
 ContributionKind = Literal["rows", "groups", "l2"]
 Selection = Literal["all", "threshold", "public"]
 
@@ -395,7 +397,7 @@ class PrivateSelect:
 
     def clips(self, index: int) -> bool:
         """Return whether the vectors of an aggregate are clipped to a norm."""
-        return self.contribution_of(index).kind == "l2"
+        return self.contribution_of(index).kind == "l2" and self.aggregates[index].kind != OF_DIFFERENT_VALUES
 
     @property
     def can_weigh(self) -> bool:

@@ -9,6 +9,7 @@ INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_muc
 APART = "sql/test_bounded_apart.py"
 DISTINCT = "sql/test_distinct_values.py::test"
 PAIRS = "sql/test_pairs.py"
+NEW = "sql/test_new_values.py"
 ROWS = "sql/test_units_rows.py"
 WEIGHTS = "sql/test_group_weights.py::test"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
@@ -319,6 +320,30 @@ PLANTED = (
         "noisy = counts + draw(accountant.noise, norms.scale, counts.size)",
         "noisy = counts + 0 * draw(accountant.noise, norms.scale, counts.size)",
         ("sql/test_sql_privacy.py::test_norms_are_found_in_noisy_numbers",),
+    ),
+    Mutant(
+        "second values of units are told with half the noise",
+        "one person makes two of them, and finding how many values count costs more than is charged",
+        "sql/values_profile.py",
+        "accountant.scale(each, STEP**accountant.law.power)",
+        "accountant.scale(each, 1)",
+        (f"{NEW}::test_what_it_finds_costs_what_is_set_aside",),
+    ),
+    Mutant(
+        "how many different values units have is told with a tenth too little noise",
+        "finding how many values of a person count costs a ninth more than is charged",
+        "sql/values_profile.py",
+        "draw(accountant.noise, scale, exact.size)",
+        "draw(accountant.noise, scale * Fraction(9, 10), exact.size)",
+        (f"{NEW}::test_what_it_finds_costs_what_is_set_aside",),
+    ),
+    Mutant(
+        "second values of units are told exactly",
+        "who has a second value that nobody else has is told",
+        "sql/values_profile.py",
+        "int(draw(accountant.noise, wider, 1)[0])",
+        "0 * int(draw(accountant.noise, wider, 1)[0])",
+        (f"{NEW}::test_they_are_read_off_noisy_numbers",),
     ),
     Mutant(
         "how many rows units have is told exactly",

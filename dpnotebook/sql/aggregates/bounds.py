@@ -24,8 +24,10 @@ from dpnotebook.privacy.laws import Noise, draw_integers, law_of
 from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
+    OF_NEW_VALUES,
     Shares,
     ValueCosts,
+    counts_values,
     found_with,
     has_range,
     needs_bounds,
@@ -38,6 +40,7 @@ from dpnotebook.sql.aggregates.budget_split import (
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.distinct_values import MOST_VALUES, STEP
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -148,7 +151,9 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         select = select.with_rows(select.contribution.most)
     widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
     unknown = {
-        i: widest * len(one.operands) + widest[1:] * (select.clips(i) and function_of(one.kind).centres)
+        i: (Fraction(0), Fraction(MOST_VALUES))
+        if counts_values(select, i)
+        else widest * len(one.operands) + widest[1:] * (select.clips(i) and function_of(one.kind).centres)
         for i, one in enumerate(select.aggregates)
         if needs_bounds(select, i)
     }
@@ -165,6 +170,8 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
     parts, function = parts_of_unit(select), function_of(operand.kind)
     if has_range(select, index):
         return _least_costs(of_range(units, whole), parts)
+    if counts_values(select, index):
+        return [(units // OF_NEW_VALUES, 1), (units // OF_NEW_VALUES, STEP)]
     if not select.clips(index):
         return [(units, parts)]
     if not function.centres:

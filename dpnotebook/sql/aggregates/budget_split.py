@@ -47,6 +47,11 @@ OF_ROWS = Fraction(1, 10)
 MANY_GROUPS = 20
 MOST_OF_ROWS = Fraction(1, 4)
 
+# Of what counts different values, at most what finds how many of a unit should count: two noisy parts, of which the one
+# tells how many a unit has, and the other how many of them are new.
+MOST_OF_VALUES = Fraction(1, 4)
+OF_NEW_VALUES = 2
+
 # Units that the other histograms are planned for. Where more are found these cost as much less, but no less than their
 # part of a tenth of all, and what is not spent is the answer's.
 PLANNED_UNITS = 10_000
@@ -224,6 +229,11 @@ def has_range(select: PrivateSelect, index: int) -> bool:
     return select.contribution_of(index).kind == "rows" and of_values and needs_bounds(select, index)
 
 
+def counts_values(select: PrivateSelect, index: int) -> bool:
+    """Return whether it is to be found how many different values of a unit count, of what counts these."""
+    return function_of(select.aggregates[index].kind).by_itself and needs_bounds(select, index)
+
+
 def _least(select: PrivateSelect, index: int) -> int:
     """Return the least that an aggregate can cost."""
     function = function_of(select.aggregates[index].kind)
@@ -242,6 +252,8 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
         quiet = columns * UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
         wanted = max(columns * share * PROFILE, quiet)
         return math.floor(min(wanted, share * (MOST_INSIDE if inside else Fraction(1, 2))))
+    if counts_values(select, index):
+        return math.floor(min(max(share * PROFILE, Fraction(OF_NEW_VALUES * UNITS, QUIET**2)), share * MOST_OF_VALUES))
     if not select.clips(index):
         return share // 2
     aggregate = select.aggregates[index]
@@ -402,6 +414,7 @@ def _histogram(select: PrivateSelect, index: int) -> tuple[bool, bool, str, int 
     if not _is_sought(select, i, operand):
         return None
     rows = select.contribution_of(i).kind == "rows" or function_of(operand.kind).rowwise
+    rows = rows and not function_of(operand.kind).by_itself
     vectors = select.clips(i) and operand.other is not None  # of pairs of columns
     other = operand.other.input if vectors and operand.other is not None else None
     kind = "rows" if rows and not vectors else operand.kind

@@ -2,7 +2,7 @@
 
 Units stand for values so that as many as can be count (`rewrite/different_values.py`): one unit changes the number by
 as many as it may stand for. One is enough wherever no few units have many values that nobody else has, and noise is in
-proportion to how many these are: so it is one, unless more is asked for.
+proportion to how many these are: how many is found where nobody says it (`new_values.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from dpnotebook.sql.aggregates.function import Limits, Statistic, input_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call
-from dpnotebook.sql.select import Aggregate, Contribution
+from dpnotebook.sql.select import OF_DIFFERENT_VALUES, Aggregate, Contribution
+
+MOST_VALUES = 1024  # different values of a unit that are told apart, and may count
+STEP = 2  # how much one unit changes by how much more are counted where each stands for two values in place of one
 
 
 class DifferentValues(Statistic):
@@ -30,7 +33,7 @@ class DifferentValues(Statistic):
 class CountValues(Added):
     """COUNT(DISTINCT column) of values that units may share."""
 
-    kind = "different values"
+    kind = OF_DIFFERENT_VALUES
     word, counted_in = "distinct", "values"
     statistics = (DifferentValues(),)
     of = "values"
@@ -39,12 +42,16 @@ class CountValues(Added):
     shown = "values"
 
     def needs_bounds(self, contribution: Contribution) -> bool:
-        """Return False: how many values a unit brings follows from how it is asked."""
-        return False
+        """Return True: of how many values each unit counts."""
+        return True
 
     def declared(self, values: Bounds | None, limits: Limits) -> Bounds | None:
-        """Return how many values one unit may stand for."""
-        return Fraction(0), Fraction(limits.values)
+        """Return how many values one unit may stand for; None where that is to be found."""
+        return (Fraction(0), Fraction(limits.values)) if limits.values else None
+
+    def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
+        """Return that each of so many rows has a value of its own."""
+        return Fraction(0), Fraction(rows)
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT(DISTINCT column)."""

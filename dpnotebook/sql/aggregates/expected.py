@@ -17,6 +17,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.new_values import said_of_values
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, three_digits
@@ -27,6 +28,10 @@ NORM = f"how much one unit adds is {FOUND_FIRST}, with a part of its share"
 BOUNDS = f"{FOUND_FIRST}, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
+UNKNOWN_VALUES = (
+    f"how many different values one unit has is {FOUND_FIRST}, with at most a quarter of its share: how wrong it will "
+    "be depends on that"
+)
 ENDS = {0.0: "least", 1.0: "largest"}
 FILLED = 1 - 1e-9  # of what an answer lies between, an error that is all of it, but for rounding
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
@@ -88,9 +93,10 @@ def _expected(
         return Expectation(np.array([math.nan]), math.nan, note)
     bounded = measuring.contribution_of(part)
     known, clipping = part.bounds or part.usual, bounded.kind == "l2"
-    if known is None:
-        return Expectation(np.array([math.nan]), math.nan, UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS)
     function = function_of(part.kind)
+    if known is None:
+        unknown = UNKNOWN_VALUES if function.by_itself else UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS
+        return Expectation(np.array([math.nan]), math.nan, unknown)
     found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
     notes = [found.note]
     if groups is not None and groups.source and found.note and function.sized:
@@ -136,7 +142,14 @@ def steps(measuring: Measuring, rows_sought: bool = False, drawn: str = "") -> t
         for one in bounded
     ]
     law = measuring.law.drawn
-    kinds = {measuring.contribution_of(part).kind for part in measuring.parts if part.bounds is None}
+    sought = [part for part in measuring.parts if part.bounds is None]
+    if any(function_of(part.kind).by_itself for part in sought):
+        found.append(
+            "find first how many different values of one unit to let count, with a tenth to a quarter of the "
+            "aggregate's share: a noisy histogram that counts each unit once, and how many of these values are new. "
+            "Later statements like this one use what it found for nothing"
+        )
+    kinds = {measuring.contribution_of(part).kind for part in sought if not function_of(part.kind).by_itself}
     if "l2" in kinds:
         found.append(
             "find first how much one unit adds, with a part of each aggregate's share: a noisy histogram that counts "
@@ -212,7 +225,8 @@ def _hidden(measuring: Measuring) -> list[str]:
 
 def _not_found(measuring: Measuring) -> list[str]:
     """Return what becomes of aggregates whose bounds noise hides."""
-    scales = [part.sought for part in measuring.parts if part.sought is not None]
+    mine = (part for part in measuring.parts if not function_of(part.kind).by_itself)
+    scales = [part.sought for part in mine if part.sought is not None]
     if not scales:
         return []
     needed = units_found(measuring.noise, max(scales))
@@ -247,6 +261,8 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     """
     part = measuring.parts[index]
     assert part.bounds is not None
+    if function_of(part.kind).by_itself:
+        return said_of_values(int(part.bounds[1]), lost)
     function, norm, by_norm = function_of(part.kind), float(part.bounds[-1]), _kind(measuring, part) == "l2"
     far = "units" if function.adds and by_norm else "values"
     held = f"; intervals are {HELD}, but not for {far} that are far from all others" if part.reaches_farther else ""
@@ -332,6 +348,9 @@ def _clipping(
         )
     for i, part in enumerate(measuring.parts):
         kind = measuring.contribution_of(part).kind
+        if function_of(part.kind).by_itself:
+            found += [clipped(measuring, i, lost[i], Taken())] if i in lost and part.bounds else []
+            continue
         if kind == "rows":
             found += [clipped(measuring, i, Taken(), cut[i])] if i in cut and part.bounds else []
             continue

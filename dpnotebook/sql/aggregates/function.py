@@ -61,7 +61,7 @@ class Limits:
     text
         The statement.
     values
-        How many different values of a unit count, where these are counted.
+        How many different values of a unit count, where these are counted; 0 where that is to be found.
     """
 
     contribution: Contribution

@@ -54,6 +54,8 @@ def with_lost(
     # Norms take from vectors what these are where groups are multiplied, and answers are divided in the end.
     parts, found = list(measuring.parts), estimate(replace(measuring, weighing=()), numbers, ANY)
     for i, part in enumerate(parts):
+        if function_of(part.kind).by_itself and i in lost and not part.lost:
+            parts[i] = replace(part, lost=tuple(_by_values(lost[i], found[i].value, found[i].std_error)))
         if not function_of(part.kind).adds or not part.found or part.lost:
             continue
         by_norm = measuring.contribution_of(part).kind == "l2"
@@ -87,6 +89,8 @@ def with_lost_planned(
     parts = list(measuring.parts)
     for i, part in enumerate(parts):
         function = function_of(part.kind)
+        if function.by_itself and i in lost and _tells(lost[i]):
+            parts[i] = replace(part, moved=lost[i].below / REACH, moved_down=0.0)
         if not function.adds or not part.found:
             continue
         by_norm = measuring.contribution_of(part).kind == "l2"
@@ -138,6 +142,13 @@ def _by_norm(taken: Taken, values: Floats, errors: Floats, whole: float, signed:
         either = most * (1.0 - left) / math.sqrt(len(values)) / REACH
     size = max(whole, kept)
     return LostParts(most * spread / size / REACH, 0.0, single**2 / size, size, either)
+
+
+def _by_values(missed: Taken, values: Floats, errors: Floats) -> LostParts:
+    """Return what is missed of different values, of which each unit stands for some only."""
+    size = np.abs(values) + errors
+    share = missed.below * math.sqrt(missed.groups) / max(float(size.sum()), 1e-300) if _tells(missed) else 0.0
+    return LostParts(share / REACH, whole=float(size.sum()))
 
 
 def _by_rows(rows: CountedRows | None, cut: Taken | None, part: AggregateInput, whole: float, sign: int) -> LostParts:

@@ -159,13 +159,15 @@ def values_counted(clause: Clause | None, wanted: str | None, source: From, rela
     Parameters
     ----------
     clause, wanted, source, relations
-        As for `contribution_of`. Where nothing is written it is one: all values but those that few units share are
-        brought by some of them, and noise is in proportion to how many count.
+        As for `contribution_of`. Where nothing is written, and a unit may have several, it is 0: that is found.
     """
-    if source.single:
+    most = _most_declared(source, relations)
+    if source.single or most == 1:
         return 1
     written = None if clause is None else clause.max_rows or clause.max_groups
-    return written or ((_most_declared(source, relations) or DRAWN_ROWS) if wanted == "rows" else 1)
+    if written or wanted == "rows":
+        return written or most or DRAWN_ROWS
+    return 1 if clause is not None or wanted is None else 0
 
 
 def _most_declared(source: From, relations: Mapping[str, Relation]) -> int | None:
@@ -269,6 +271,9 @@ def bounds_of(
         )
     if function.of == "units":
         return None, "auto" if limits.contribution.kind == "l2" else "declared"
+    if function.by_itself and not isinstance(call.bounds, tuple):
+        standing = function.declared(None, limits)
+        return standing, "auto" if standing is None else "declared"
     if isinstance(call.bounds, tuple):
         _check_written(call, limits, node)
         if limits.contribution.kind == "l2" and function.centres:
@@ -302,7 +307,7 @@ def values_of(call: Call, values: Bounds | None, limits: Limits) -> Bounds | Non
 
 def _check_written(call: Call, limits: Limits, node: exp.Expr) -> None:
     function, text, rows = function_of(call.kind), limits.text, limits.contribution.kind == "rows"
-    if not function.needs_bounds(limits.contribution):
+    if function.by_itself or not function.needs_bounds(limits.contribution):
         raise text.error("with max_rows_contributed each row counts as 1: leave the bounds of COUNT out", node)
     if rows and call.per == "group":
         raise text.error(

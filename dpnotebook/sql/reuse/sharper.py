@@ -21,7 +21,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import Shares, cost_of
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, counts_values
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.layers import without_combinations
@@ -37,6 +37,7 @@ from dpnotebook.sql.rows_profile import known_rows, rows_still_suit
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import statement_from_json
+from dpnotebook.sql.values_profile import still_suit
 from dpnotebook.strategy import Strategy
 
 # In plans: whether rows are sampled by a secret that the same statement has again, or by one of this charge alone.
@@ -246,6 +247,9 @@ def _at(
     for i, norms in known().items():
         bounds, prices = released.measuring.parts[i].bounds, [cost_of(select, of, i) for of in (by_itself[1], costs)]
         if bounds and not still_suits(select, i, norms, bounds, prices[0], books.accountant, prices[1]):
+            return None
+    for i, part in enumerate(released.measuring.parts):
+        if counts_values(select, i) and not still_suit(select, books, i, part.bounds, costs, books.accountant):
             return None
     rows, known_histogram = released.measuring.contribution.most, known_rows(select, books)
     if select.rows_if_hidden and not rows_still_suit(known_histogram, select, rows, costs, books.accountant):

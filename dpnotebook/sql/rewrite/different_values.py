@@ -13,18 +13,21 @@ Source: Knop and Steinke, Counting distinct elements under person-level differen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.contribution_sampling import draw_values
+from dpnotebook.sql.rewrite.magnitudes import counted, units_by_bin
 from dpnotebook.sql.select import PrivateSelect
 
 Columns = Mapping[str, NDArray[Any]]
+Run = Callable[[str], dict[str, NDArray[Any]]]
 
 NUMBERS = ("group_no", "unit_no", "value_no", "places")
 
@@ -90,6 +93,35 @@ def matching_sql(select: PrivateSelect, component: Component, key: str) -> str:
         f"JOIN {ordered} ON {_same(value, *keys)} JOIN {groups} ON {inside} WHERE place <= short",
     )
     return parts.shown_as_it_is(NUMBERS)
+
+
+def values_of_units(select: PrivateSelect, column: int, edges: tuple[int, ...], run: Run) -> NDArray[np.int64]:
+    """Return how many units have how many different values in groups, each unit counted once, shape (bins,).
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    column
+        Number of the input column.
+    edges
+        The least number in each bin, and one behind them; who has more is in the last bin.
+    run
+        Executes a query.
+    """
+    return units_by_bin(run(values_of_units_sql(select, column, edges)), 1, len(edges) - 1)[0]
+
+
+def values_of_units_sql(select: PrivateSelect, column: int, edges: tuple[int, ...]) -> str:
+    """Return the query of `values_of_units`: columns `which`, `bin`, `v0`."""
+    parts = Parts(select.from_rows if select.grouped else select, "")
+    (value,) = parts.take_values(column)
+    parts.keep_listed([value])
+    by = ["u", *parts.keys]
+    parts.add("different", f"SELECT DISTINCT {_listed(*by, value)} FROM {parts.last} WHERE {value} IS NOT NULL")
+    parts.add("sizes", f"SELECT u, CAST(count(*) AS DOUBLE) AS n FROM {parts.last} GROUP BY u")
+    parts.add("binned", f"SELECT {steps.bin_number('n', tuple(map(float, edges)))} AS bv0 FROM {parts.last}")
+    return counted(parts, 1, hold=False)
 
 
 def matched(columns: Columns) -> tuple[Columns, NDArray[np.int64]]:
