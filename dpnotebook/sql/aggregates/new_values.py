@@ -22,7 +22,7 @@ import numpy as np
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import REACH, Taken, three_digits
-from dpnotebook.sql.aggregates.units_rows import Addend, nearly_best, rows_to_count
+from dpnotebook.sql.aggregates.units_rows import SPREAD, Addend, nearly_best, values_to_count
 
 SURELY = 1.0  # standard deviations of noise that are not taken to be new values, where it is chosen how many count
 HIDDEN_VALUES = 8.0  # of a unit, where noise hides how many it has: who has more is not told of
@@ -81,12 +81,14 @@ class NewValues:
         groups
             How many there are.
         """
-        chosen = rows_to_count(self.told, [Addend(noise, self.new(-SURELY))], groups, self.told.most)
+        chosen = values_to_count(self.told, noise * groups**SPREAD, self.new(-SURELY))
         if chosen is None:
             return 1, self._hidden(groups)
-        lost, most = chosen.lost, self.new(REACH)
-        about, at_most = self.new(0.0) * lost.about, most * lost.most
-        return chosen.most, Taken(min(about, at_most), at_most, lost.answer, below=at_most, above=0.0, groups=groups)
+        counted, about, at_most = chosen
+        about, at_most = (
+            new * missed / math.sqrt(groups) for new, missed in ((self.new(0.0), about), (self.new(REACH), at_most))
+        )
+        return counted, Taken(min(about, at_most), at_most, at_most, below=at_most, above=0.0, groups=groups)
 
     def _hidden(self, groups: int) -> Taken:
         """Return how many a group may lack where one of each unit counts, and noise hides how many these have."""

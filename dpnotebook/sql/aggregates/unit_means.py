@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
+from dpnotebook.sql.aggregates.hidden_humps import hidden_humps
 from dpnotebook.sql.aggregates.norms import NEARLY, STEPS, NormCounts, norm_counts, norm_edges, runs_start
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, UnitsApart, expected_errors
@@ -44,6 +45,8 @@ LEAST_RATIO = 0.02  # of a norm and a number of values: hardly anybody is in so 
 LEAST_SPREAD = 0.15  # half-widths: noise may hide how far means of units are spread, and they hardly are less
 FARTHEST = 1.0  # half-widths: so far from all others may the means of units be that noise hides
 UNSURE = 2.0  # standard deviations of its noise, by which a mean may move farther than is told
+SURELY = 0.95  # of all cases: in so many no more units are taken to lie together behind the others
+WITHIN = 3.0  # an interval reaches so many times as far as is told here: as seldom farther as noise hides more units
 HISTOGRAMS = ("means", "ratios", "squares")
 
 
@@ -274,6 +277,8 @@ def _moves(
         shift, unsure = _turned(told, parts, apart * units / spread_out)
         unsure = np.hypot(unsure, unsure_near / every)
         lean = np.zeros_like(shift)
+        of_bins, errors_of_bins = _averages(told.means, told.scale, parts, STEP_OF_DIRECTIONS)
+        of_bins = of_bins / spread_out / values
         between = SQUARES_APART if squares else MEANS_APART
         rows = np.ones_like(values) if weighted else (lengths * values).clip(1.0)  # by weights nobody knows them
         spread = values.clip(0.0, 1.0) * np.sqrt(1.0 / rows + between**2)
@@ -281,15 +286,64 @@ def _moves(
         spread_out, edges = np.ones_like(values), norm_edges()[: lengths.size + 1]
         shortened = ((edges[1:] - norms[:, None]) / (edges[1:] - edges[:-1])).clip(0.0, 1.0)
         turned = clipped / each[:, None] * units * values * shortened
-        alike, shift, lean, unsure = _shift(told, parts, weights, apart * units * values, turned, squares)
+        alike, shift, lean, unsure, of_bins, errors_of_bins = _shift(
+            told, parts, weights, apart * units * values, turned, squares
+        )
         spread = np.full(values.shape, alike)
     by_chance = np.sqrt(groups * ((apart * spread_out * spread) ** 2 @ units))  # which units a group has
     theirs = (apart * spread) @ others  # what those have that lie apart may be something else altogether
-    about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2)  # where two cancel, neither is sure
+    far = _hidden_shift(found, units, lengths * values, clipped * values, of_bins, weights, errors_of_bins, farthest)
+    about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2 + far**2)  # none surely cancels another
     hidden = 1.0 - every / max(float(found.heavy @ (lengths * values)), every)
     most = about + UNSURE * unsure + farthest * hidden
     on_average = every / max(float(units.sum()), 1e-300)
     return _Moves(norms, norms * groups / each, about, most, each / every, apart * values, on_average)
+
+
+def _hidden_shift(
+    found: NormCounts,
+    units: Floats,
+    every: Floats,
+    counted: Floats,
+    means: Floats,
+    weights: Floats,
+    errors: Floats,
+    farthest: float,
+) -> Floats:
+    """Return how far units beside those that are likely, as many as noise may hide, move the mean of all for each norm.
+
+    Their means are those of the last units that are found: these differ from that of all where values go with how many
+    a unit has.
+
+    Parameters
+    ----------
+    found, units
+        How many units are in each bin, at most, and likely.
+    every, counted
+        How many values a unit in each bin has, and of how many it counts as clipped to each norm.
+    means, weights, errors
+        Of the units in each bin, what part of all values is theirs, and the covariance of the errors of the former.
+    farthest
+        The farthest that a mean may be from that of all.
+    """
+    together = np.zeros_like(every)
+    together[found.end :] = _together(found, every)
+    more = np.maximum(np.maximum(found.heavy, found.average + together) - np.maximum(units, 0.0), 0.0)
+    whole = float(every @ (np.maximum(units, 0.0) + more))
+    away = math.sqrt(max(float(means[-1] - means @ weights) ** 2 - float(errors[-1, -1]), 0.0))
+    return np.asarray(min(away, farthest) * ((every - counted) @ more) / max(whole, 1e-300) / WITHIN)
+
+
+def _together(found: NormCounts, every: Floats) -> Floats:
+    """Return the most units that may lie together behind the last bin that is found, in each bin from there on."""
+    end, size = found.end, every.size - found.end
+    if size <= 0:
+        return np.zeros(0)
+    away = found.edges[end : end + size] / found.edges[end] - 1.0
+    humps = hidden_humps(found.noisy[end : end + size], found.average[end:], found.scale, away)
+    order = np.argsort(humps.units @ every[end:])
+    place = int(np.searchsorted(np.cumsum(humps.weights[order]), SURELY))
+    return np.asarray(humps.units[order[min(place, order.size - 1)]])
 
 
 def _near_the_centre(
@@ -387,8 +441,11 @@ def _averages(told: tuple[int, ...], scale: Fraction, parts: list[_Part], step: 
 
 def _shift(
     told: UnitMeans, parts: list[_Part], weights: Floats, moved: Floats, turned: Floats, squares: bool
-) -> tuple[float, Floats, Floats, Floats]:
+) -> tuple[float, Floats, Floats, Floats, Floats, Floats]:
     """Return how far the means of units are spread, how far that of all moves for each norm, twice, and its error.
+
+    Behind that, the means of the units in each bin, or for variances how far values are from that of all, squared, and
+    the covariance of the errors of these by part.
 
     For variances it is about how far values are from the mean of all, squared.
     It moves as units of some norms count more, and as of clipped ones those with a mean t count 1 / sqrt(1 + t^2) times
@@ -399,7 +456,7 @@ def _shift(
     middle, mean_square = float(rough @ weights), float(of_squares @ weights)
     spread = math.sqrt(min(max(mean_square - middle**2, LEAST_SPREAD**2), 1.0))
     means, covariance = _averages(told.means, told.scale, parts, STEP_OF_MEANS * spread)
-    shift = moved @ means
+    shift, of_bins = moved @ means, means
     lean = (
         np.zeros_like(shift)
         if squares
@@ -408,5 +465,6 @@ def _shift(
     if squares:
         middle, spread = float(means @ weights), spread**2
         of_squares, covariance = _averages(told.squares, told.rough, parts, STEP_OF_MEANS * spread)
-        shift = moved @ (of_squares - 2.0 * middle * means) - shift**2
-    return spread, shift, lean, _errors(moved, parts, covariance)
+        of_bins = of_squares - 2.0 * middle * means
+        shift = moved @ of_bins - shift**2
+    return spread, shift, lean, _errors(moved, parts, covariance), of_bins, covariance

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.counted_rows import NOT_KNOWN, CountedRows
+from dpnotebook.sql.aggregates.hidden_humps import hidden_humps
 from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, UnitsByRows, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import Taken
@@ -134,6 +135,39 @@ def rows_to_count(told: RowHistogram, asked: Sequence[Addend | Averaged], groups
     )
 
 
+def values_to_count(told: RowHistogram, noise: float, worth: float) -> tuple[int, float, float] | None:
+    """Return how many values of a unit should count, of which a part is worth counting; None where noise hides it.
+
+    Units that lie together behind the others are looked for: without them this is `rows_to_count` of one sum.
+
+    Parameters
+    ----------
+    told
+        How many units have how many values.
+    noise
+        Standard deviation of the noise on the answer, where one value of a unit counts.
+    worth
+        Which part of those that do not count is lost.
+
+    Returns
+    -------
+    So many, and how many values do not count then, about and at most.
+    """
+    if (found := units_by_rows(told)) is None:
+        return None
+    end = told.end or 1
+    edges, counts, law = row_edges(told.most), np.array(told.counts, dtype=float), law_of(told.noise)
+    tried, units = tuple(k for k in _tried(told.most) if k <= told.most), found.likely.copy()
+    away = np.array(edges[end:-1], dtype=float) / edges[end] - 1.0
+    spread = math.sqrt(law.variance(told.scale))
+    units[end:] += hidden_humps(counts[end:], found.likely[end:], spread, away, stable=law.stable).average()
+    errors = Addend(noise, worth).squared_errors(edges, units, tried, 1)
+    best = tried[int(np.argmin(errors))]
+    left_out = _ways_left_out(told, best, None, apart=True)[1]
+    about, at_most = map(float, np.quantile(left_out, [0.5, 1.0 - RARELY]))
+    return best, about, at_most
+
+
 def nearly_best(told: RowHistogram, asked: Sequence[Addend | Averaged], groups: int, most: int, rows: int) -> bool:
     """Return whether a number of rows that was chosen for other noise gives nearly the least error.
 
@@ -162,10 +196,11 @@ def _persons(told: RowHistogram, found: UnitsByRows, best: int) -> float:
     return math.exp(float(np.log(squares + best**2).mean())) / every**2
 
 
-def _ways_left_out(told: RowHistogram, best: int, once: int | None) -> Floats:
+def _ways_left_out(told: RowHistogram, best: int, once: int | None, *, apart: bool = False) -> Floats:
     """Return the rows that do not count of each unit, squared and added up, and their number, in ways alike likely.
 
-    Where a unit counts once in each of so many groups, it is these that do not; shape (2, ways).
+    Where a unit counts once in each of so many groups, it is these that do not; shape (2, ways). With `apart`, also of
+    units that lie together behind the others.
     """
     edges = row_edges(told.most)
     excess = _excess(edges, (best,), once)[0]
@@ -181,6 +216,8 @@ def _ways_left_out(told: RowHistogram, best: int, once: int | None) -> Floats:
         np.stack([excess * farthest, excess], axis=1),
         np.stack([farthest**2, farthest], axis=1),
         heavy=True,
+        apart=apart,
+        stable=law_of(told.noise).stable,
     )
     return np.asarray(np.maximum(ways, 0.0).T)
 
