@@ -176,3 +176,18 @@ def test_a_date_is_compared_with_dates(session):
     found = answer(session, statement)
     assert isinstance(found.question, Question)
     assert found.value == exactly(statement)["n"][0]
+
+
+@pytest.mark.parametrize("asked", ["MEDIAN(seen)", "MAX(seen)", "QUANTILE_CONT(seen, 0.25)", "MEDIAN(v.seen)"])
+def test_what_is_told_of_the_middle_of_times_runs(asked):
+    """How many days after one that is written: as many as the days are, whatever times they have."""
+    seen = pd.Timestamp("2023-01-01") + pd.to_timedelta(np.arange(2_000) % 300, "D")
+    with dpn.Session(dpn.Budget(500.0, 1e-6), ":memory:", confirm="never") as session:
+        session.protect(pd.DataFrame({"seen": seen}), "visits")
+        with pytest.raises(dpn.SQLError) as told:
+            session.sql(f"SELECT {asked} AS m FROM visits AS v", epsilon=1.0)
+        instead = str(told.value).split("holds times; ")[1].split(" is how many days")[0]
+        days = session.sql(f"SELECT {instead} AS m FROM visits AS v", epsilon=20.0).run().frame["m"][0]
+    exact = {"MEDIAN": 150, "MAX(se": 299, "QUANTI": 75}[asked[:6]]
+    told_day = pd.Timestamp("2000-01-01") + pd.Timedelta(days=round(days))
+    assert abs((told_day - pd.Timestamp("2023-01-01")).days - exact) <= 8

@@ -315,6 +315,11 @@ REFUSED = [
         "read_csv('x.csv'",
     ),
     (
+        "SELECT COUNT(*) FROM range(5)",
+        "a function cannot stand in FROM; register what it lists as a public table: session.register",
+        "range(5",
+    ),
+    (
         "SELECT COUNT(*) FROM visits, Costs",
         "each row of visits is a unit of its own, so it can be joined with public tables only; prot",
         "Costs",

@@ -32,7 +32,7 @@ CAST = (
 )
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
-    "time": ("times", "EXTRACT(YEAR FROM ...) of dates is a number, and GROUP BY DATE_TRUNC('month', ...) counts them"),
+    "time": ("times", "GROUP BY DATE_TRUNC('month', ...) counts them"),
     "other": ("neither numbers nor texts", CAST),
 }
 
@@ -217,6 +217,9 @@ def _of_numbers(
         origin = "follows"
     if kind in ("text", "time") or (kind == "other" and column is not None):
         held, instead = HELD[kind]
+        if kind == "time" and (name := written.sql(DIALECT)) in words:
+            after = words.replace(name, f"DATE_DIFF('day', DATE '2000-01-01', {name})", 1)
+            instead = f"{after} is how many days after that one, and {instead}"
         raise text.error(
             f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; {instead}",
             node if call.operands == 1 else written,

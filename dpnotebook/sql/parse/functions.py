@@ -16,7 +16,7 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.arguments import check_arguments
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.grouping_sets import GROUPINGS
-from dpnotebook.sql.parse.refusals import FILES, refused_node, refused_part
+from dpnotebook.sql.parse.refusals import FILES, SERIES, refused_node, refused_part
 from dpnotebook.sql.parse.windows import check_window, parts_of
 
 BINARY = frozenset({"this", "expression"})
@@ -191,7 +191,10 @@ def _check(node: exp.Expr, text: Text) -> None:
         raise text.error("after SELECT stands a list of columns and aggregates", "SELECT")
     if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
         if isinstance(node.this, exp.Func):
-            raise text.error(f"a function cannot stand in FROM; {FILES}", node)
+            instead = (
+                SERIES if node.this.name.upper() in LISTING or isinstance(node.this, exp.GenerateSeries) else FILES
+            )
+            raise text.error(f"a function cannot stand in FROM; {instead}", node)
         raise text.error("in FROM stand the names of tables", node)
     if call_of(node) is not None and _inside(node):
         raise text.error("an aggregate of an aggregate is not supported; aggregate in a query in FROM first", node)
@@ -210,6 +213,8 @@ def _check(node: exp.Expr, text: Text) -> None:
     if isinstance(node, exp.Star) and not isinstance(node.parent, PLACES_OF_STARS):
         raise text.error("* cannot stand here; name the columns", node)
 
+
+LISTING = ("RANGE", "GENERATE_SERIES", "GENERATE_ARRAY", "GENERATE_DATE_ARRAY", "SEQUENCE")
 
 # Parts that hold names; the parser puts texts and numbers there too.
 NAMING: dict[type[exp.Expr], tuple[str, ...]] = {

@@ -47,6 +47,10 @@ PARTS = {
 }
 EACH_VALUE = "write SELECT column, COUNT(*) AS n FROM t GROUP BY column"
 FILES = "read files beforehand: session.protect(path, 'name') or session.register(path, 'name', public=True)"
+SERIES = (
+    "register what it lists as a public table: session.register(pd.DataFrame({'day': pd.date_range('2024-01-01', "
+    "'2024-12-01', freq='MS')}), 'days', public=True)"
+)
 NO_CHANCE = "what is random is not supported; a sample is written TABLESAMPLE SYSTEM (10 PERCENT)"
 NO_CLOCK = "what changes by itself is not supported; bind the value as a parameter, :today"
 HERE = (
@@ -90,7 +94,8 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
         ("RegexpExtract", "RegexpReplace", "RegexpSplit"),
         "engines read patterns differently: write SPLIT_PART(column, '@', 2), SUBSTR, or LIKE in a CASE",
     ),
-    (("ReadCSV", "ReadParquet", "GenerateSeries"), FILES),
+    (("ReadCSV", "ReadParquet"), FILES),
+    (("GenerateSeries",), SERIES),
     (("Placeholder", "Parameter", "SessionParameter"), "parameters are written :name"),
 )
 FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
