@@ -206,3 +206,22 @@ def test_a_later_statement_uses_what_was_found():
         assert sharper.run().frame["n_std_error"][0] < error
         asked = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases", error=60)
         assert asked.plan.error <= 60
+
+
+# Groups of what each person has
+
+
+def test_who_adds_up_over_hidden_groups_is_told_what_to_write():
+    """How many cases have how many charges: without the person in its groups, all of them are hidden."""
+    frame = pd.concat([CASES, CASES[CASES["judge"] % 3 == 0]], ignore_index=True)
+    text = "SELECT k, COUNT(*) AS n FROM (SELECT {}, COUNT(*) AS k FROM cases GROUP BY {}) GROUP BY k"
+    with closing(opened(dpn.Budget(50.0, 1e-6), frame)) as session:
+        (said,) = [
+            one for one in session.sql(text.format("number", "number"), epsilon=1.0).plan.warnings if "FROM" in one
+        ]
+        selected, grouped = said.split("write there SELECT ")[1].split(", ... GROUP BY ")
+        query = session.sql(text.format(selected, grouped), epsilon=10.0)
+        assert not any("is answered first" in one for one in query.plan.warnings)
+        told = query.run().frame.set_index("k")["n"]
+    exact = frame.groupby("number").size().value_counts()
+    assert all(abs(told[k] - exact[k]) < 200 for k in (1, 2))

@@ -130,10 +130,33 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bo
         most = _most_rows(selects[0], reader) if conditions is not None else 0
         inside = private is not top
         selects[0] = replace(selects[0], tree=plain, conditions=conditions, inside=inside, most_declared=most)
+    if len(selects) == 1 and query is not None and _aggregates(top) and (said := _answered_first(selects[0], reader)):
+        selects[0] = replace(selects[0], drawn="; ".join(filter(None, [selects[0].drawn, said])))
     dates = {name: relation.dates for name, relation in reader.relations.items() if relation.dates}
     if dates:
         selects = [replace(select, dates=dates_of_keys(select.rows, dates)) for select in selects]
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public), rates=outer.has_rates)
+
+
+def _aggregates(top: exp.Expr) -> bool:
+    """Return whether a query adds up, over what was answered below it."""
+    found = top.find_all(exp.AggFunc) if isinstance(top, exp.Select) and not isinstance(from_of(top), exp.Table) else ()
+    return any(
+        node.find_ancestor(exp.Select) is top and not isinstance(node.parent, exp.Window | exp.Filter) for node in found
+    )
+
+
+def _answered_first(select: PrivateSelect, reader: Reader) -> str:
+    """Return what a plan warns of where groups below are hidden though people mean their rows; "" where none are."""
+    unit = reader.relations[select.tables[0]].unit
+    if unit is None or select.selection != "threshold" or all(key.levels is not None for key in select.keys):
+        return ""
+    keys = ", ".join(key.name for key in select.keys)
+    return (
+        f"the query in FROM is answered first, by {keys}, with noise and without groups of few people, and what stands "
+        f"outside is worked out from that. For what each {keys} has of one {unit}, write there "
+        f"SELECT {unit}, ... GROUP BY {keys}, {unit}"
+    )
 
 
 def _most_rows(select: PrivateSelect, reader: Reader) -> int:
