@@ -31,7 +31,7 @@ from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.profile import Clip, Run
 from dpnotebook.sql.profile_keys import Books, recorded, values_key
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
-from dpnotebook.sql.rewrite.different_values import values_of_units
+from dpnotebook.sql.rewrite.different_values import matched, matching_sql, values_of_units
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 
@@ -153,14 +153,22 @@ def measured_new_values(
         scale, wider = histogram_scale(accountant, each), accountant.scale(each, STEP**accountant.law.power)
         exact = values_of_units(select, aggregate.input, row_edges(most), run)
         counts = exact + draw(accountant.noise, scale, exact.size)
-        ways = [Component("matched", aggregate.input, Fraction(0), Fraction(n), Fraction(1), n) for n in (1, STEP)]
-        one, two = (int(column.sum()) for column in totals(select, ways, run, secret).numbers.T)
-        more = two - one + int(draw(accountant.noise, wider, 1)[0])
+        more = _second_values(select, aggregate.input, secret, run) + int(draw(accountant.noise, wider, 1)[0])
         histogram = RowHistogram(most, tuple(map(int, counts)), scale, accountant.noise, each)
         new = NewValues(histogram, more, wider)
         told[values_key(select, aggregate)] = new.to_json()
         found[i] = chosen(new, select, cost_of(select, shares, i), accountant)
     return found, told
+
+
+def _second_values(select: PrivateSelect, column: int, secret: str, run: Run) -> int:
+    """Return how many more values are counted where each unit stands for two of its own than where it does for one."""
+    one, two = (Component("matched", column, Fraction(0), Fraction(n), Fraction(1), n) for n in (1, STEP))
+    if select.keys:
+        counts = totals(select, [one, two], run, secret).numbers
+        return int(counts[:, 1].sum() - counts[:, 0].sum())
+    found = run(matching_sql(select, two, secret))  # without groups nobody is drawn, and both read the same rows
+    return int(matched(found)[1].sum() - matched(found, 1)[1].sum())
 
 
 def new_values_told(select: PrivateSelect, index: int, profile: Mapping[str, Any]) -> NewValues | None:

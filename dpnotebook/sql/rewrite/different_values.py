@@ -124,38 +124,67 @@ def values_of_units_sql(select: PrivateSelect, column: int, edges: tuple[int, ..
     return counted(parts, 1, hold=False)
 
 
-def matched(columns: Columns) -> tuple[Columns, NDArray[np.int64]]:
+def matched(columns: Columns, most: int | None = None) -> tuple[Columns, NDArray[np.int64]]:
     """Return the groups of what `matching_sql` found, and how many different values each has.
 
     Parameters
     ----------
     columns
         What the query found.
+    most
+        For how many values a unit may stand at most, where that is fewer than the query was for: without groups it
+        finds the same rows then.
     """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_flow
-
     of_group = np.ma.getmaskarray(columns["unit_no"])
     groups = {name: column[of_group] for name, column in columns.items()}
     group, unit, value, places = (np.ma.getdata(columns[name])[~of_group].astype(np.int64) for name in NUMBERS)
     counts = np.ma.getdata(groups["places"]).astype(np.int64)
     if not unit.size:
         return groups, counts
+    numbers = np.ma.getdata(groups["group_no"]).astype(np.int64)
+    order = np.argsort(numbers)
     (_, first, units), (_, of_value, values) = (
         np.unique(numbers, return_index=True, return_inverse=True) for numbers in (unit, value)
     )
-    many, behind = first.size, first.size + of_value.size
-    start, end = behind, behind + 1  # from the start to units, from these to values, from these to the end
-    tails = np.concatenate([np.full(many, start), units, many + np.arange(of_value.size)])
-    heads = np.concatenate([np.arange(many), many + values, np.full(of_value.size, end)])
-    most = np.concatenate([places[first], np.ones(unit.size + of_value.size, dtype=np.int64)])
-    network = csr_array((most.astype(np.int32), (tails, heads)), shape=(end + 1, end + 1))
-    flow = maximum_flow(network, start, end).flow.tocoo()
-    reached = flow.row[(flow.col == end) & (flow.data > 0)] - many
-    numbers = np.ma.getdata(groups["group_no"]).astype(np.int64)
-    order = np.argsort(numbers)
-    np.add.at(counts, order[np.searchsorted(numbers, group[of_value[reached]], sorter=order)], 1)
+    places = places[first] if most is None else np.minimum(places[first], most)
+    # Nobody else can stand for a value of one unit: it does first, as long as it may stand for more.
+    single = np.bincount(values)[values] == 1
+    own = np.minimum(np.bincount(units[single], minlength=first.size), places)
+    in_group = order[np.searchsorted(numbers, group, sorter=order)]
+    np.add.at(counts, in_group[first], own)
+    places = places - own
+    rest = ~single & (places[units] > 0)
+    if rest.any():
+        reached = _reached(units[rest], values[rest], places, of_value.size)
+        np.add.at(counts, in_group[of_value[reached]], 1)
     return groups, counts
+
+
+def _reached(
+    units: NDArray[np.int64], values: NDArray[np.int64], places: NDArray[np.int64], every: int
+) -> NDArray[np.int64]:
+    """Return the values that units stand for, as many as can be.
+
+    Parameters
+    ----------
+    units, values
+        Pairs of numbers of units, and of values that these have.
+    places
+        For how many each unit may stand.
+    every
+        How many values there are.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    many, behind = places.size, places.size + every
+    start, end = behind, behind + 1  # from the start to units, from these to values, from these to the end
+    tails = np.concatenate([np.full(many, start), units, many + np.arange(every)])
+    heads = np.concatenate([np.arange(many), many + values, np.full(every, end)])
+    passing = np.concatenate([places, np.ones(units.size + every, dtype=np.int64)])
+    network = csr_array((passing.astype(np.int32), (tails, heads)), shape=(end + 1, end + 1))
+    flow = maximum_flow(network, start, end).flow.tocoo()
+    return np.asarray(flow.row[(flow.col == end) & (flow.data > 0)] - many)
 
 
 def _listed(*columns: str) -> str:
