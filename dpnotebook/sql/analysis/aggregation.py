@@ -20,6 +20,7 @@ from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at, call_over
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import Grouping, grouping
+from dpnotebook.sql.ownership.padded_rows import check_aggregates, padded
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import UNIT
@@ -96,11 +97,13 @@ def private_aggregation(
             select.args["group"],
         )
     where = condition(select, "where", source.scope, environment, reader)
+    listed = clause is not None and clause.selection == "public"  # by the statement itself
+    if not listed and padded(source, select.args.get("where"), text) is not None:
+        check_aggregates(source, calls, text)
     source.single = source.single or first_of_unit(where, source)
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_over(node, source, text) for node in calls]
     names = Names(text)
-    listed = clause is not None and clause.selection == "public"  # by the statement itself
     public = None if listed else PublicLevels(relations, source.scope, where)
     keys, together = key_columns(list(group.all), names.keys(group, select), relations, public, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units

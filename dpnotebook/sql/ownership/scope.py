@@ -88,6 +88,8 @@ class Column:
         Whether a query over public tables alone leaves out some of its values.
     row
         The source in FROM, wherever it is read, of whose rows it is a column as they are; None where it is of none.
+    absent
+        Whether it is NULL in the rows that an outer join pads, where it has such rows.
     equal, equal_row
         The table and the column whose values it has in all rows, by a join with it, and of which rows that is.
     """
@@ -108,6 +110,7 @@ class Column:
     missing: bool = False
     narrowed: bool = False
     row: str | None = None
+    absent: bool = False
     equal: tuple[str, str] | None = None
     equal_row: str | None = None
 
