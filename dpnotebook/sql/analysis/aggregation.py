@@ -14,13 +14,13 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
-from dpnotebook.sql.analysis.keys import KeyColumn
+from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at, call_over
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import Grouping, grouping
-from dpnotebook.sql.ownership.padded_rows import check_aggregates, padded
+from dpnotebook.sql.ownership.padded_rows import check_aggregates, notes_of, padded
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import UNIT
@@ -98,7 +98,8 @@ def private_aggregation(
         )
     where = condition(select, "where", source.scope, environment, reader)
     listed = clause is not None and clause.selection == "public"  # by the statement itself
-    if not listed and padded(source, select.args.get("where"), text) is not None:
+    padding = None if listed else padded(source, select.args.get("where"), text)
+    if padding is not None:
         check_aggregates(source, calls, text)
     source.single = source.single or first_of_unit(where, source)
     private = clause is not None or any(call_at(node).private for node in calls)
@@ -155,6 +156,8 @@ def private_aggregation(
     told = _bounds_notes(measured)
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")
+    if padding is not None and any(one.equal or not one.absent for key in keys for one in columns_of(key.written)):
+        told += notes_of(padding, selection == "threshold")
     about = [f"{measured.apart_for}: {note}" for note in more]
     said = [*about, *map(measured.said_of_drawn, notes), *left_out(source, relations)]
     measured = replace(

@@ -12,7 +12,7 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.growth import growth_of
-from dpnotebook.sql.ownership.padded_rows import Value, values_in
+from dpnotebook.sql.ownership.padded_rows import Outcome, outcomes
 from dpnotebook.sql.ownership.queries import Environment, Output
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.windows import is_number_of_row
@@ -52,7 +52,7 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
                     numbers=numbers,
                     missing=True,  # the least of values that are all missing is missing
                     absent=any(column.absent for column in scope.columns)
-                    and values_in(node, scope, reader.text) == Value.MISSING,
+                    and outcomes(node, scope, reader.text) == Outcome.MISSING,
                 )
             )
     return found

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.ownership.queries import From, FromItem, Padding
 
 
-class Value(Flag):
+class Outcome(Flag):
     """What an expression may be in a padded row."""
 
     MISSING = auto()
@@ -33,16 +33,16 @@ class Value(Flag):
     OTHER = auto()  # or TRUE
 
 
-ANY = Value.MISSING | Value.ZERO | Value.OTHER
-NOTHING = Value.MISSING | Value.ZERO  # what adds nothing to a sum, and what is not true
+ANY = Outcome.MISSING | Outcome.ZERO | Outcome.OTHER
+NOTHING = Outcome.MISSING | Outcome.ZERO  # what adds nothing to a sum, and what is not true
 NEVER_MISSING = (exp.Array, exp.Exists)
 UNKNOWN = (exp.Window, exp.Concat, exp.Query, exp.Star)  # CONCAT takes NULL for an empty text
 FIRST_OF = (exp.Coalesce, exp.Greatest, exp.Least)
 
-Evaluate = Callable[[exp.Expr], Value]
+Evaluate = Callable[[exp.Expr], Outcome]
 
 
-def values_in(node: exp.Expr, scope: Scope, text: Text) -> Value:
+def outcomes(node: exp.Expr, scope: Scope, text: Text) -> Outcome:
     """Return what an expression may be in a padded row.
 
     Parameters
@@ -53,7 +53,7 @@ def values_in(node: exp.Expr, scope: Scope, text: Text) -> Value:
         What its names mean, and the statement.
     """
 
-    def evaluate(inner: exp.Expr) -> Value:
+    def evaluate(inner: exp.Expr) -> Outcome:
         return _value(inner, evaluate, lambda column: _is_absent(column, scope, text))
 
     return evaluate(node)
@@ -80,10 +80,10 @@ def padded(source: From, where: exp.Where | None, text: Text) -> Padding | None:
     for part in conjuncts(where.this):
         if not _names_absent(part, source.scope, text):
             continue
-        value = values_in(part, source.scope, text)
-        if not value & Value.OTHER:
+        value = outcomes(part, source.scope, text)
+        if not value & Outcome.OTHER:
             kept = None
-        elif all(values_in(one, source.scope, text) & Value.OTHER for one in _own(part, source.scope, text)):
+        elif all(outcomes(one, source.scope, text) & Outcome.OTHER for one in _own(part, source.scope, text)):
             raise text.error(
                 f"this keeps rows of {source.padding.kept} that no row of {source.padding.without} meets, and whether "
                 f"there is one may be about a single {source.padding.one}: ask {_counted(source)}, which is about 0 "
@@ -95,7 +95,7 @@ def padded(source: From, where: exp.Where | None, text: Text) -> Padding | None:
 
 def may_hold(condition: exp.Expr, scope: Scope, text: Text) -> bool:
     """Return whether a condition, as it was read, may hold for a padded row."""
-    return Value.OTHER in values_in(condition, scope, text)
+    return Outcome.OTHER in outcomes(condition, scope, text)
 
 
 def padded_by(
@@ -149,13 +149,26 @@ def check_aggregates(source: From, calls: Iterable[exp.Expr], text: Text) -> Non
         if call.star or call.argument is None:
             raise text.error(f"{words} also counts {rows}; write {_counted(source)}, which counts the others", node)
         arguments = [call.argument, *([] if call.second is None else [call.second])]
-        harmless = NOTHING if call.kind == "sum" else Value.MISSING
+        harmless = NOTHING if call.kind == "sum" else Outcome.MISSING
         # Of pairs of columns, a row without one of both adds nothing.
-        if not any(values_in(each, source.scope, text) in harmless for each in arguments):
+        if not any(outcomes(each, source.scope, text) in harmless for each in arguments):
             present = f"{_name(source)} IS NOT NULL"
             raise text.error(
                 f"{words} has a value also in {rows}; write it of the others: {words} FILTER (WHERE {present})", node
             )
+
+
+def notes_of(padding: Padding, hidden: bool) -> list[str]:
+    """Return what a plan says of groups by columns of the public side."""
+    if hidden:
+        return [
+            f"of {padding.kept} only groups with enough of {padding.without} are shown, not all that the join keeps: "
+            "which groups there are is not known beforehand of all that is grouped by"
+        ]
+    return [
+        f"all groups of {padding.kept} are shown: where no row of {padding.without} meets one, counts and sums are "
+        "about 0"
+    ]
 
 
 def _own(condition: exp.Expr, scope: Scope, text: Text) -> list[exp.Expr]:
@@ -198,24 +211,24 @@ def _name(source: From) -> str:
     return f"{found.qualifier}.{found.name}" if found.qualifier else found.name
 
 
-def _value(node: exp.Expr, evaluate: Evaluate, absent: Callable[[exp.Column], bool]) -> Value:
+def _value(node: exp.Expr, evaluate: Evaluate, absent: Callable[[exp.Column], bool]) -> Outcome:
     """Return what an expression may be in a padded row, where that is known of what it is made of."""
     call = call_of(node)
     if call is not None:  # of padded rows alone: they make groups of their own, of no unit
         if call.argument is None or call.star:
-            return Value.OTHER
-        only = evaluate(call.argument) == Value.MISSING
+            return Outcome.OTHER
+        only = evaluate(call.argument) == Outcome.MISSING
         counts = call.distinct or call.kind == "count"
-        return (Value.ZERO if counts else Value.MISSING) if only else ANY
+        return (Outcome.ZERO if counts else Outcome.MISSING) if only else ANY
     match node:
         case exp.Column():
-            return Value.MISSING if absent(node) else ANY
+            return Outcome.MISSING if absent(node) else ANY
         case exp.Null():
-            return Value.MISSING
+            return Outcome.MISSING
         case exp.Boolean():
-            return Value.OTHER if node.this else Value.ZERO
+            return Outcome.OTHER if node.this else Outcome.ZERO
         case exp.Literal():
-            return Value.ZERO if not node.is_string and _is_zero(node.name) else Value.OTHER
+            return Outcome.ZERO if not node.is_string and _is_zero(node.name) else Outcome.OTHER
         case exp.Paren():
             return evaluate(node.this)
         case exp.Not():
@@ -234,22 +247,22 @@ def _value(node: exp.Expr, evaluate: Evaluate, absent: Callable[[exp.Column], bo
             return _case(node, evaluate)
         case exp.If():
             return _branches([(evaluate(node.this), node.args.get("true"))], node.args.get("false"), evaluate)
-        case exp.Cast() | exp.TryCast():
+        case exp.Cast() | exp.TryCast() | exp.Nullif():  # of a value, that value or nothing
             found = evaluate(node.this)
-            return found if found == Value.MISSING else found | Value.MISSING
+            return found if found == Outcome.MISSING else found | Outcome.MISSING
         case exp.Mul():
             return _times(evaluate(node.this), evaluate(node.expression))
     if isinstance(node, FIRST_OF):
         of = [evaluate(one) for one in (node.this, *node.expressions)]
         # Dialects differ in whether one missing value makes the greatest one missing.
-        missing = (all if isinstance(node, exp.Coalesce) else any)(Value.MISSING in one for one in of)
-        return reduce(or_, of) & ~Value.MISSING | (Value.MISSING if missing else Value(0))
+        missing = (all if isinstance(node, exp.Coalesce) else any)(Outcome.MISSING in one for one in of)
+        return reduce(or_, of) & ~Outcome.MISSING | (Outcome.MISSING if missing else Outcome(0))
     if isinstance(node, NEVER_MISSING):
-        return Value.ZERO | Value.OTHER
+        return Outcome.ZERO | Outcome.OTHER
     if isinstance(node, UNKNOWN):
         return ANY
     # All others that a statement may have are NULL where one of their arguments is.
-    return Value.MISSING if any(evaluate(part) == Value.MISSING for part in node.iter_expressions()) else ANY
+    return Outcome.MISSING if any(evaluate(part) == Outcome.MISSING for part in node.iter_expressions()) else ANY
 
 
 def _is_zero(number: str) -> bool:
@@ -259,75 +272,77 @@ def _is_zero(number: str) -> bool:
         return False
 
 
-def _negated(value: Value) -> Value:
-    found = value & Value.MISSING
-    found |= Value.OTHER if Value.ZERO in value else Value(0)
-    return found | (Value.ZERO if Value.OTHER in value else Value(0))
+def _negated(value: Outcome) -> Outcome:
+    found = value & Outcome.MISSING
+    found |= Outcome.OTHER if Outcome.ZERO in value else Outcome(0)
+    return found | (Outcome.ZERO if Outcome.OTHER in value else Outcome(0))
 
 
-def _both(one: Value, other: Value) -> Value:
+def _both(one: Outcome, other: Outcome) -> Outcome:
     """Return what AND of two conditions may be."""
-    found = Value.ZERO & (one | other)
-    found |= Value.OTHER & one & other
-    missing = (Value.MISSING in one and bool(other & ~Value.ZERO)) or (
-        Value.MISSING in other and bool(one & ~Value.ZERO)
+    found = Outcome.ZERO & (one | other)
+    found |= Outcome.OTHER & one & other
+    missing = (Outcome.MISSING in one and bool(other & ~Outcome.ZERO)) or (
+        Outcome.MISSING in other and bool(one & ~Outcome.ZERO)
     )
-    return found | (Value.MISSING if missing else Value(0))
+    return found | (Outcome.MISSING if missing else Outcome(0))
 
 
-def _times(one: Value, other: Value) -> Value:
-    if Value.MISSING in (one, other):
-        return Value.MISSING
+def _times(one: Outcome, other: Outcome) -> Outcome:
+    if Outcome.MISSING in (one, other):
+        return Outcome.MISSING
     return NOTHING if one in NOTHING or other in NOTHING else ANY
 
 
-def _is(value: Value, what: exp.Expr) -> Value:
+def _is(value: Outcome, what: exp.Expr) -> Outcome:
     """Return what IS NULL, IS TRUE or IS FALSE may be of a value."""
     if isinstance(what, exp.Boolean):
-        wanted = Value.OTHER if what.this else Value.ZERO
+        wanted = Outcome.OTHER if what.this else Outcome.ZERO
     elif isinstance(what, exp.Null):
-        wanted = Value.MISSING
+        wanted = Outcome.MISSING
     else:
         return ANY
-    found = Value.OTHER if value & wanted else Value(0)
-    return found | (Value.ZERO if value & ~wanted else Value(0))
+    found = Outcome.OTHER if value & wanted else Outcome(0)
+    return found | (Outcome.ZERO if value & ~wanted else Outcome(0))
 
 
-def _same(node: exp.Expr, evaluate: Evaluate) -> Value:
+def _same(node: exp.Expr, evaluate: Evaluate) -> Outcome:
     """Return what IS NOT DISTINCT FROM, or IS DISTINCT FROM, may be."""
     sides = [evaluate(side) for side in (node.this, node.expression)]
-    if Value.MISSING not in sides:
-        return Value.ZERO | Value.OTHER
-    other = sides[1] if sides[0] == Value.MISSING else sides[0]
+    if Outcome.MISSING not in sides:
+        return Outcome.ZERO | Outcome.OTHER
+    other = sides[1] if sides[0] == Outcome.MISSING else sides[0]
     found = _is(other, exp.Null())
     return found if isinstance(node, exp.NullSafeEQ) else _negated(found)
 
 
-def _among(node: exp.Expr, evaluate: Evaluate) -> Value:
+def _among(node: exp.Expr, evaluate: Evaluate) -> Outcome:
     """Return what it may be whether a value is between others, or among them."""
-    if evaluate(node.this) != Value.MISSING or (node.args.get("query") and node.args.get("negate")):
+    if evaluate(node.this) != Outcome.MISSING or (node.args.get("query") and node.args.get("negate")):
         return ANY
-    return NOTHING if node.args.get("query") else Value.MISSING  # nothing is among the rows of a query without any
+    return NOTHING if node.args.get("query") else Outcome.MISSING  # nothing is among the rows of a query without any
 
 
-def _case(node: exp.Case, evaluate: Evaluate) -> Value:
+def _case(node: exp.Case, evaluate: Evaluate) -> Outcome:
     of = None if node.this is None else evaluate(node.this)
     branches = []
     for branch in node.args["ifs"]:
         if of is None:
             holds = evaluate(branch.this)
         else:
-            holds = Value.MISSING if Value.MISSING in (of, evaluate(branch.this)) else ANY
+            holds = Outcome.MISSING if Outcome.MISSING in (of, evaluate(branch.this)) else ANY
         branches.append((holds, branch.args.get("true")))
     return _branches(branches, node.args.get("default"), evaluate)
 
 
-def _branches(branches: list[tuple[Value, exp.Expr | None]], otherwise: exp.Expr | None, evaluate: Evaluate) -> Value:
+def _branches(
+    branches: list[tuple[Outcome, exp.Expr | None]], otherwise: exp.Expr | None, evaluate: Evaluate
+) -> Outcome:
     """Return what the first of some branches whose condition holds may be."""
-    found = Value(0)
+    found = Outcome(0)
     for holds, result in branches:
-        if Value.OTHER in holds:
-            found |= Value.MISSING if result is None else evaluate(result)
-            if holds == Value.OTHER:
+        if Outcome.OTHER in holds:
+            found |= Outcome.MISSING if result is None else evaluate(result)
+            if holds == Outcome.OTHER:
                 return found
-    return found | (Value.MISSING if otherwise is None else evaluate(otherwise))
+    return found | (Outcome.MISSING if otherwise is None else evaluate(otherwise))
