@@ -231,9 +231,9 @@ REJECTED = [
      "BY visits.age", ["age", "public groups"], None),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) region, COUNT(*) FROM visits "
      "RIGHT JOIN (SELECT DISTINCT region FROM regions) USING (region) WHERE age > 3 GROUP BY region", ["after"], None),
-    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) g.region, COUNT(*) FROM visits "
-     "RIGHT JOIN (SELECT DISTINCT region FROM regions) g USING (region) JOIN users USING (uid) GROUP BY g.region",
-     ["public", "last thing in FROM"], None),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) g.region, COUNT(*) FROM "
+     "visits RIGHT JOIN (SELECT DISTINCT region FROM regions) g USING (region) JOIN users USING (uid) "
+     "GROUP BY g.region", ["public", "last thing in FROM"], None),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) region, COUNT(*) FROM visits "
      "RIGHT JOIN regions USING (region) GROUP BY region", ["public"], None),
     # declared columns that were redefined
