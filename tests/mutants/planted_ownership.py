@@ -30,22 +30,6 @@ PLANTED = (
         ("sql/test_ownership.py::test_attacks_are_refused",),
     ),
     Mutant(
-        "what padded rows have is taken for nothing where it is zero",
-        "an average or a count leaves out rows of the public table that no other meets, unsaid",
-        "sql/ownership/padded_rows.py",
-        'harmless = NOTHING if call.kind == "sum" else Outcome.MISSING',
-        "harmless = NOTHING",
-        ("sql/test_padded_rows.py::test_what_padded_rows_would_add_to_is_refused_and_what_is_written_instead_runs",),
-    ),
-    Mutant(
-        "joins keep padded rows that their condition drops",
-        "an inner join behind an outer one is asked without rows that it has",
-        "sql/ownership/padded_rows.py",
-        "    stay = [one is not None and (keeps[side] or meets) for side, one in enumerate(paddings)]\n",
-        "    stay = [one is not None and keeps[side] for side, one in enumerate(paddings)]\n",
-        ("sql/test_padded_rows.py::test_random_statements_mean_what_duckdb_says",),
-    ),
-    Mutant(
         "private tables are joined on something else than their units",
         "people who share a value are joined, and one of them moves the other's row",
         JOINS,
