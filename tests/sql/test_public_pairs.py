@@ -121,6 +121,33 @@ def test_parts_are_free_and_others_are_not():
         assert not session.sql(PAIRS, epsilon=1.0).plan.free
 
 
+@pytest.mark.parametrize("keys", ["manual, field", "manual, sex", "manual"])
+def test_groups_of_which_a_truth_value_holds_are_free_after_all_of_them(keys):
+    text = f"SELECT {keys}, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY {keys}"
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
+        known = session.sql(text, epsilon=1.0).run().frame
+        for condition, held in (
+            *(("manual", True), ("NOT manual", False), ("manual = FALSE", False), ("manual IS TRUE", True)),
+            *(("manual IS NOT TRUE", False), ("NOT (NOT manual)", True), ("(manual IS FALSE) IS FALSE", True)),
+        ):
+            part = session.sql(text.replace("GROUP", f"WHERE {condition} GROUP"), epsilon=1.0)
+            assert part.plan.free, condition
+            pd.testing.assert_frame_equal(part.run().frame, known[known["manual"] == held].reset_index(drop=True))
+
+
+def test_a_truth_value_that_is_missing_is_in_no_group_of_either():
+    some = JOBS.assign(manual=JOBS["manual"].astype(object).where(np.arange(60) % 4 > 0))
+    text = "SELECT manual, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY manual"
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
+        session.register(some.astype({"manual": "boolean"}), "jobs", public=True)
+        known = session.sql(text, epsilon=1.0).run().frame["n"]
+        assert len(known) == 3
+        for condition, places in (("manual", [1]), ("NOT manual", [0]), ("manual IS NOT TRUE", [0, 2])):
+            part = session.sql(text.replace("GROUP", f"WHERE {condition} GROUP"), epsilon=1.0)
+            assert part.plan.free, condition
+            assert part.run().frame["n"].tolist() == known[places].tolist()
+
+
 def test_the_rows_that_a_table_has_now_say_which_groups_there_are():
     with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
         assert len(session.sql(MANUAL, epsilon=1.0).run().frame) == 30
