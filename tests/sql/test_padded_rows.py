@@ -51,6 +51,8 @@ KNOWN = [  # question, the groups that the public tables have
      DAYS),
     (f"SELECT day, COUNT(n) AS n FROM (SELECT m.day, s.person, MAX(s.begin) AS n {STOCK} GROUP BY m.day, s.person) "
      "GROUP BY day", DAYS),
+    (f"WITH m AS (SELECT day FROM months WHERE YEAR(day) = 2024) SELECT m.day, COUNT(s.person) AS n FROM m LEFT JOIN "
+     f"spells s {ON} GROUP BY m.day", f"{DAYS} WHERE YEAR(day) = 2024"),
     (f"SELECT m.day, s.sex, COUNT(s.person) AS n {STOCK} GROUP BY 1, 2",
      "SELECT day, s FROM months, (VALUES ('F'), ('M')) AS s(s)"),
     (f"SELECT m.day, COALESCE(s.sex, 'none') AS s, COUNT(s.person) AS n {STOCK} GROUP BY 1, 2",

@@ -36,6 +36,8 @@ KNOWN = [  # question, the groups that the public tables have
      "GROUP BY f, m", "SELECT DISTINCT field, manual FROM jobs"),
     ("WITH j AS (SELECT DISTINCT code, field, manual FROM jobs) SELECT field, manual, COUNT(*) AS n FROM spells "
      "JOIN j USING (code) GROUP BY 1, 2", "SELECT DISTINCT field, manual FROM jobs"),
+    ("SELECT job, grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs WHERE manual) USING (code) WHERE grade > 1 "
+     "GROUP BY 1, 2", "SELECT DISTINCT job, grade FROM jobs WHERE manual AND grade > 1"),
     # of two rows of one table, which may be any
     ("SELECT a.grade AS a, b.grade AS b, COUNT(*) AS n FROM spells JOIN jobs a USING (code) JOIN jobs b "
      "ON a.grade > b.grade GROUP BY 1, 2", "SELECT DISTINCT a.grade, b.grade FROM jobs a, jobs b"),
@@ -45,7 +47,7 @@ KNOWN = [  # question, the groups that the public tables have
 ]  # fmt: skip
 UNKNOWN = [
     "SELECT job, wage, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY job, wage",
-    "SELECT job, grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs WHERE manual) USING (code) GROUP BY 1, 2",
+    "SELECT job, grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs LIMIT 9) USING (code) GROUP BY 1, 2",
 ]
 
 

@@ -118,6 +118,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         narrowed=column.narrowed,
         row=column.row,
         absent=column.absent,
+        within=column.within,
     )
 
 

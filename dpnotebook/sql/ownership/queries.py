@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within
         As in `Column`.
     """
 
@@ -57,6 +57,7 @@ class Output:
     narrowed: bool = False
     row: str | None = None
     absent: bool = False
+    within: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Rows:
         Whether it is built with all of its columns, whatever is asked for.
     padding
         Of what padded rows are left out; None where none are.
+    within
+        Of a query over a public table: as in `Column`; None where it leaves out rows in other ways, too.
     """
 
     outputs: tuple[Output, ...]
@@ -109,6 +112,7 @@ class Rows:
     distinct: bool = False
     whole: bool = False
     padding: Padding | None = None
+    within: str | None = None
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,8 @@ class Column:
         Whether a join keeps rows that have no value of it.
     narrowed
         Whether a query over public tables alone leaves out some of its values.
+    within
+        Where it leaves out rows by a condition on columns of their table alone: that condition, in the table's names.
     row
         The source in FROM, wherever it is read, of whose rows it is a column as they are; None where it is of none.
     absent
@@ -111,6 +113,7 @@ class Column:
     narrowed: bool = False
     row: str | None = None
     absent: bool = False
+    within: str = ""
     equal: tuple[str, str] | None = None
     equal_row: str | None = None
 

@@ -15,6 +15,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.correlated import refuse_in_groups
 from dpnotebook.sql.ownership.expressions import bare, resolve, total
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
+from dpnotebook.sql.ownership.narrowing import narrowing
 from dpnotebook.sql.ownership.outputs import aliases_of, listed_outputs
 from dpnotebook.sql.ownership.padded_rows import padded
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
@@ -129,6 +130,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         distinct is not None,
         distinct is not None,
         padding,
+        narrowing(query, source, where, reader.relations),
     )
 
 

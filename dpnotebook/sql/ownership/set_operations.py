@@ -125,7 +125,7 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         rounded=first.rounded or second.rounded,
         growth=max(first.growth, second.growth),
         missing=first.missing or second.missing,
-        narrowed=first.narrowed or second.narrowed,
+        narrowed=first.narrowed or second.narrowed or first.within != second.within,
     )
 
 

@@ -162,7 +162,8 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
     if len(names) > len(rows.outputs):
         raise reader.text.error(f"this query has {len(rows.outputs)} columns, not {len(names)}", node)
     named = [*names, *(output.name for output in rows.outputs[len(names) :])]
-    narrows = rows.owner is None and rows.build(range(len(rows.outputs))).find(*NARROWING) is not None
+    narrowing = [one for one in NARROWING if one is not exp.Where or not rows.within]
+    narrows = rows.owner is None and rows.build(range(len(rows.outputs))).find(*narrowing) is not None
     columns = tuple(
         Column(
             name,
@@ -180,6 +181,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             narrowed=output.narrowed or narrows,
             row=output.row and f"{alias}, {output.row}",  # a query that is read twice gives two rows
             absent=output.absent and rows.padding is not None,
+            within=rows.within or output.within,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
