@@ -11,7 +11,7 @@ IDS = [1, 1, 2, 2, 3, 4, None]
 TEXTS = ["a", "b", "c", "", None]
 REALS = [None, 0.0, 1.0, -2.5, 2.0, 0.75]
 RELATIONS = {
-    **{name: Relation(name, KINDS, unit="id", population="person", max_rows=3) for name in ("a", "b")},
+    **{name: Relation(name, KINDS, unit="id", population="person", max_rows=2) for name in ("a", "b")},
     **{name: Relation(name, KINDS, private=False) for name in ("p", "q")},
 }
 OF_ROWS = {  # what an aggregate is, of the rows that are measured

@@ -19,6 +19,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.expressions import bare, conjuncts
 from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.parse.marking import CONDITIONS
 from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
@@ -153,9 +154,9 @@ def check_aggregates(source: From, calls: Iterable[exp.Expr], text: Text) -> Non
         # Of pairs of columns, a row without one of both adds nothing.
         if not any(outcomes(each, source.scope, text) in harmless for each in arguments):
             present = f"{_name(source)} IS NOT NULL"
-            raise text.error(
-                f"{words} has a value also in {rows}; write it of the others: {words} FILTER (WHERE {present})", node
-            )
+            conditional = any(word in words.upper() for word in ("FILTER", *CONDITIONS))
+            instead = f"add AND {present} to its condition" if conditional else f"{words} FILTER (WHERE {present})"
+            raise text.error(f"{words} has a value also in {rows}; write it of the others: {instead}", node)
 
 
 def notes_of(padding: Padding, hidden: bool) -> list[str]:
