@@ -12,7 +12,8 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.growth import growth_of
-from dpnotebook.sql.ownership.padded_rows import Outcome, outcomes
+from dpnotebook.sql.ownership.outcomes import Outcome
+from dpnotebook.sql.ownership.padded_rows import outcomes
 from dpnotebook.sql.ownership.queries import Environment, Output
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.windows import is_number_of_row
