@@ -5,6 +5,7 @@ import contextlib
 import duckdb
 import numpy as np
 import pandas as pd
+import public_spells
 import pytest
 from joined_tables import components_of, influence, owned
 from padded_statements import RELATIONS, Padded, check, connect
@@ -114,6 +115,33 @@ def test_all_groups_of_the_public_side_are_there(question, groups):
         shown = groups_of(answer)
         assert len(shown) == len(set(shown))
         assert set(shown) == of_public_tables(groups)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        f"SELECT m.day, COUNT(s.person) AS n, COUNT(DISTINCT s.person) AS people {STOCK} GROUP BY m.day",
+        f"SELECT j.code, COUNT(s.person) AS n {BY_JOB} GROUP BY j.code",
+        f"SELECT j.job, j.field, COUNT(s.person) AS n {BY_JOB} GROUP BY j.job, j.field",
+        f"SELECT s.code, COUNT(s.person) AS n {BY_JOB} GROUP BY s.code",
+        "SELECT code, COUNT(person) AS n FROM jobs LEFT JOIN spells USING (code) GROUP BY code",
+        "SELECT j.grade, COUNT(s.person) AS n FROM jobs j LEFT JOIN spells s ON s.code IS NOT DISTINCT FROM j.code "
+        "GROUP BY j.grade",
+        f"SELECT m.day, j.grade, COUNT(s.person) AS n {STOCK} LEFT JOIN jobs j ON j.code = s.code GROUP BY 1, 2",
+        f"SELECT j.grade, COUNT(*) AS n {STOCK} JOIN jobs j ON j.code = s.code GROUP BY 1",
+    ],
+)
+def test_keys_that_are_missing_or_twice_or_unknown_on_either_side(question, monkeypatch):
+    random = np.random.default_rng(3)
+    gone = random.random((2, len(SPELLS))) < 0.1
+    spells = SPELLS.assign(code=SPELLS["code"].mask(gone[0], None), begin=SPELLS["begin"].mask(gone[1]))
+    more = [JOBS, JOBS[:7].assign(job="twice"), JOBS[:3].assign(code=None, job="nowhere", field=None)]
+    monkeypatch.setattr(public_spells, "SPELLS", spells)
+    monkeypatch.setattr(public_spells, "JOBS", pd.concat(more, ignore_index=True))
+    monkeypatch.setattr(public_spells, "MONTHS", pd.concat([MONTHS, pd.DataFrame({"day": [pd.NaT], "seen": [True]})]))
+    with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), spells, max_rows=60) as session:
+        asked, _ = is_what_a_database_says(session, question)
+        assert asked.question.selects[0].selection == "all"
 
 
 @pytest.mark.one_in(4)
