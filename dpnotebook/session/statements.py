@@ -178,7 +178,10 @@ class Statements:
             for known in (several, {name: replace(one, levels=None) for name, one in several.items()}):
                 if known is several and not any(select.together for select in statement.selects):
                     continue
-                before = analyse(text, known, parameters, wanted, bounds, rates=statement.rates)
+                try:
+                    before = analyse(text, known, parameters, wanted, bounds, rates=statement.rates)
+                except SQLError:  # of what was not answered then
+                    continue
                 before = at_epsilon(before, self.ledger.accountant)[0]
                 if before.key in keys:
                     continue

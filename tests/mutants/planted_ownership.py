@@ -25,8 +25,8 @@ PLANTED = (
         "outer joins keep rows of the public table",
         "rows that belong to nobody come and go with a person's",
         JOINS,
-        "    if (left.owner is None and kept_left) or (right.owner is None and kept_right):\n",
-        "    if left is right:\n",
+        '    if how == "FULL":\n        own, other',
+        "    if left is right:\n        own, other",
         ("sql/test_ownership.py::test_attacks_are_refused",),
     ),
     Mutant(

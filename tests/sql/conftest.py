@@ -13,6 +13,7 @@ for _name in (
     "ownership_data",
     "random_statements",
     "joined_tables",
+    "padded_statements",
     "reused_visits",
     "noise_studies",
     "messy_tables",

@@ -37,6 +37,12 @@ SOUND = [
     "SELECT COUNT(*) FROM regions r RIGHT JOIN visits v USING (region)",
     "SELECT r.region, COUNT(*) FROM people p JOIN regions r ON r.pop = p.age GROUP BY r.region",
     "SELECT COUNT(*) FROM people p LEFT JOIN regions r ON r.pop = p.age",
+    "SELECT r.pop, COUNT(v.cost) FROM regions r LEFT JOIN visits v ON v.age > r.pop OR r.region = v.region GROUP BY 1",
+    "SELECT COUNT(p.age) FROM people p RIGHT JOIN regions r ON r.pop = p.age",
+    "SELECT COUNT(v.uid) FROM regions r LEFT JOIN days d ON d.uid = r.boss LEFT JOIN visits v ON v.day = d.day "
+    "LEFT JOIN users u ON u.uid = v.uid",
+    "SELECT COUNT(b) FROM (SELECT v.uid, r.boss, MAX(v.age) AS b FROM regions r LEFT JOIN visits v USING (region) "
+    "GROUP BY v.uid, r.boss)",
     "SELECT COUNT(*) FROM people p JOIN regions r ON r.pop > p.age",
     "SELECT COUNT(*) FROM people p CROSS JOIN regions r",
     # subqueries, groupings by the unit, WITH

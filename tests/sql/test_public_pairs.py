@@ -36,6 +36,8 @@ KNOWN = [  # question, the groups that the public tables have
      "GROUP BY f, m", "SELECT DISTINCT field, manual FROM jobs"),
     ("WITH j AS (SELECT DISTINCT code, field, manual FROM jobs) SELECT field, manual, COUNT(*) AS n FROM spells "
      "JOIN j USING (code) GROUP BY 1, 2", "SELECT DISTINCT field, manual FROM jobs"),
+    ("SELECT job, grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs WHERE manual) USING (code) WHERE grade > 1 "
+     "GROUP BY 1, 2", "SELECT DISTINCT job, grade FROM jobs WHERE manual AND grade > 1"),
     # of two rows of one table, which may be any
     ("SELECT a.grade AS a, b.grade AS b, COUNT(*) AS n FROM spells JOIN jobs a USING (code) JOIN jobs b "
      "ON a.grade > b.grade GROUP BY 1, 2", "SELECT DISTINCT a.grade, b.grade FROM jobs a, jobs b"),
@@ -45,7 +47,7 @@ KNOWN = [  # question, the groups that the public tables have
 ]  # fmt: skip
 UNKNOWN = [
     "SELECT job, wage, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY job, wage",
-    "SELECT job, grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs WHERE manual) USING (code) GROUP BY 1, 2",
+    "SELECT job, grade, COUNT(*) AS n FROM spells JOIN (SELECT * FROM jobs LIMIT 9) USING (code) GROUP BY 1, 2",
 ]
 
 
@@ -119,6 +121,33 @@ def test_parts_are_free_and_others_are_not():
         by = ["field", "manual"]
         assert turned.run().frame[[*by, "n"]].to_dict("list") == known.sort_values(by)[[*by, "n"]].to_dict("list")
         assert not session.sql(PAIRS, epsilon=1.0).plan.free
+
+
+@pytest.mark.parametrize("keys", ["manual, field", "manual, sex", "manual"])
+def test_groups_of_which_a_truth_value_holds_are_free_after_all_of_them(keys):
+    text = f"SELECT {keys}, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY {keys}"
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
+        known = session.sql(text, epsilon=1.0).run().frame
+        for condition, held in (
+            *(("manual", True), ("NOT manual", False), ("manual = FALSE", False), ("manual IS TRUE", True)),
+            *(("manual IS NOT TRUE", False), ("NOT (NOT manual)", True), ("(manual IS FALSE) IS FALSE", True)),
+        ):
+            part = session.sql(text.replace("GROUP", f"WHERE {condition} GROUP"), epsilon=1.0)
+            assert part.plan.free, condition
+            pd.testing.assert_frame_equal(part.run().frame, known[known["manual"] == held].reset_index(drop=True))
+
+
+def test_a_truth_value_that_is_missing_is_in_no_group_of_either():
+    some = JOBS.assign(manual=JOBS["manual"].astype(object).where(np.arange(60) % 4 > 0))
+    text = "SELECT manual, COUNT(*) AS n FROM spells JOIN jobs USING (code) GROUP BY manual"
+    with opened(dpn.Session(dpn.Budget(10.0, 1e-6), ":memory:", confirm="never"), max_rows=2) as session:
+        session.register(some.astype({"manual": "boolean"}), "jobs", public=True)
+        known = session.sql(text, epsilon=1.0).run().frame["n"]
+        assert len(known) == 3
+        for condition, places in (("manual", [1]), ("NOT manual", [0]), ("manual IS NOT TRUE", [0, 2])):
+            part = session.sql(text.replace("GROUP", f"WHERE {condition} GROUP"), epsilon=1.0)
+            assert part.plan.free, condition
+            assert part.run().frame["n"].tolist() == known[places].tolist()
 
 
 def test_the_rows_that_a_table_has_now_say_which_groups_there_are():

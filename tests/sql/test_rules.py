@@ -113,11 +113,15 @@ REJECTED = [
     ("SELECT COUNT(*) FROM visits a JOIN users b USING (region)", ["a.uid = b.uid"], "users b"),
     # outer joins that keep rows without a unit
     ("SELECT COUNT(*) FROM regions LEFT JOIN visits "
-    "USING (region)", ["public table on the left", "RIGHT JOIN"], "visits"),
+    "USING (region)", ["rows of regions that no row of visits meets", "COUNT(visits.uid)"], "COUNT(*)"),
     ("SELECT COUNT(*) FROM visits RIGHT JOIN regions "
-    "USING (region)", ["public table on the right", "LEFT JOIN"], "regions"),
-    ("SELECT COUNT(*) FROM visits FULL JOIN regions USING (region)", ["public table", "LEFT JOIN"], "regions"),
-    ("SELECT COUNT(*) FROM regions FULL JOIN visits USING (region)", ["public table", "RIGHT JOIN"], "visits"),
+    "USING (region)", ["rows of regions that no row of visits meets", "COUNT(visits.uid)"], "COUNT(*)"),
+    ("SELECT COUNT(uid) FROM regions LEFT JOIN visits USING (region) WHERE uid IS NULL",
+     ["single person", "COUNT(visits.uid)", "ON"], "uid"),
+    ("SELECT COUNT(*) FROM visits FULL JOIN regions USING (region)",
+     ["public table", "LEFT JOIN for all rows of visits"], "regions"),
+    ("SELECT COUNT(*) FROM regions FULL JOIN visits USING (region)",
+     ["public table", "RIGHT JOIN for all rows of visits"], "visits"),
     # subqueries that drop the unit, group without it, or derive it
     ("SELECT COUNT(*) FROM (SELECT age FROM visits WHERE uid > 3)", ["drops the unit", "select uid"], "age"),
     ("SELECT COUNT(DISTINCT uid) FROM (SELECT age FROM visits)", ["drops the unit", "uid"], "uid"),
@@ -227,9 +231,9 @@ REJECTED = [
      "BY visits.age", ["age", "public groups"], None),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) region, COUNT(*) FROM visits "
      "RIGHT JOIN (SELECT DISTINCT region FROM regions) USING (region) WHERE age > 3 GROUP BY region", ["after"], None),
-    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) region, COUNT(*) FROM visits "
-     "RIGHT JOIN (SELECT DISTINCT region FROM regions) USING (region) JOIN users USING (uid) GROUP BY region",
-     ["public"], None),
+    ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) g.region, COUNT(*) FROM "
+     "visits RIGHT JOIN (SELECT DISTINCT region FROM regions) g USING (region) JOIN users USING (uid) "
+     "GROUP BY g.region", ["public", "last thing in FROM"], None),
     ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(group_selection_strategy = PUBLIC_GROUPS) region, COUNT(*) FROM visits "
      "RIGHT JOIN regions USING (region) GROUP BY region", ["public"], None),
     # declared columns that were redefined

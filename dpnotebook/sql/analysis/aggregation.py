@@ -15,12 +15,13 @@ from dpnotebook.sql.aggregates.budget_split import counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
-from dpnotebook.sql.analysis.keys import KeyColumn
+from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at, call_over
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import Grouping, grouping
+from dpnotebook.sql.ownership.padded_rows import check_aggregates, notes_of, padded
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import UNIT
@@ -97,11 +98,14 @@ def private_aggregation(
             select.args["group"],
         )
     where = condition(select, "where", source.scope, environment, reader)
+    listed = clause is not None and clause.selection == "public"  # by the statement itself
+    padding = None if listed else padded(source, select.args.get("where"), text)
+    if padding is not None:
+        check_aggregates(source, calls, text)
     source.single = source.single or first_of_unit(where, source)
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_over(node, source, text) for node in calls]
     names = Names(text)
-    listed = clause is not None and clause.selection == "public"  # by the statement itself
     public = None if listed else PublicLevels(relations, source.scope, where)
     keys, together = key_columns(list(group.all), names.keys(group, select), relations, public, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
@@ -153,6 +157,8 @@ def private_aggregation(
     told = _bounds_notes(measured)
     if group.sets is not None:
         told += _larger_groups_notes(aggregates, selection == "threshold")
+    if padding is not None and any(one.equal or not one.absent for key in keys for one in columns_of(key.written)):
+        told += notes_of(padding, selection == "threshold")
     about = [f"{measured.apart_for}: {note}" for note in more]
     said = [*about, *map(measured.said_of_drawn, notes), *left_out(source, relations)]
     measured = replace(

@@ -108,7 +108,7 @@ class PublicLevels:
 
         Which of the levels those on the column itself leave is worked out for all columns alike, and later.
         """
-        found = []
+        found = [one.within for one in self._scope.columns if row is not None and one.row == row and one.within][:1]
         keys = self._keys if column is None else self._keys | {column.node}
         for part in self._where if row is not None else ():
             nodes = set(part.find_all(exp.Column))

@@ -15,9 +15,10 @@ from dpnotebook.dialect.expressions import check_comparisons, joint, with_kind
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.ownership.expressions import bare, column_of, conjuncts, resolve, total
+from dpnotebook.sql.ownership.padded_rows import may_hold, padded_by
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.protocol import ReaderProtocol
-from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined
+from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined, Padding
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 
 SIDES = ("LEFT", "RIGHT", "FULL")
@@ -56,8 +57,10 @@ def join(left: From, right: FromItem, node: exp.Join, environment: Environment, 
     scope = Scope([*left.scope.columns, *right.columns], None, left.scope.outer, left.scope.dropped)
     condition = _condition(left, right, node, scope, environment, reader)
     groups = how in ("LEFT", "RIGHT") and reader.public_groups(left, right, how)
-    _check_sides(left, right, how, node, bool(groups), reader.text)
+    pads = None if groups else _pads(left, right, how)
     both = left.owner is not None and right.owner is not None
+    if not groups and pads is None:
+        _check_sides(left, right, how, node, reader.text)
     if both:
         _check_units(left, right, how, condition, node, reader)
     parts = list(condition.rest)
@@ -69,8 +72,11 @@ def join(left: From, right: FromItem, node: exp.Join, environment: Environment, 
         how = "CROSS"
     on = None if how == "CROSS" else exp.and_(*parts, copy=False) if parts else exp.true()
     unit = _unit(left, right, how)
-    columns = _columns(left, right, how, condition, bool(groups))
-    emitted = "INNER" if groups else how
+    inner = bool(groups) or pads is not None  # without the rows of the public side that no other meets
+    meets = not both and _meets_padded(condition, node, scope, reader.text)
+    before, after, padding = padded_by(left, right, how, pads, meets)
+    columns = _columns(before, after, (left.owner, right.owner), how, condition, inner)
+    emitted = "INNER" if inner else how
     return From(
         Scope(columns, unit, left.scope.outer, left.scope.dropped),
         [*left.joined, Joined(emitted, right, on)],
@@ -79,6 +85,7 @@ def join(left: From, right: FromItem, node: exp.Join, environment: Environment, 
         tuple(dict.fromkeys([*left.tables, *right.tables])),
         tuple(dict.fromkeys([*left.public, *right.public])),
         groups or left.groups,
+        padding,
     )
 
 
@@ -147,25 +154,45 @@ def _add_equality(
     found.rest.append(total(check_comparisons(equality, written, reader.text)))
 
 
-def _check_sides(left: From, right: FromItem, how: str, node: exp.Join, groups: bool, text: Text) -> None:
-    """Refuse outer joins that keep rows of a public table, which belong to nobody."""
-    if (left.owner is None and right.owner is None) or groups:
+def _pads(left: From, right: FromItem, how: str) -> Padding | None:
+    """Return what an outer join pads with NULL that keeps rows of a public table; None of other joins."""
+    if how == "LEFT" and left.owner is None and right.owner is not None:
+        return Padding(_called(left, False), right.called, right.owner.one)
+    if how == "RIGHT" and left.owner is not None and right.owner is None and not right.lateral:
+        return Padding(right.called, _called(left, True), left.owner.one)
+    return None
+
+
+def _called(source: From, private: bool) -> str:
+    """Return what the private or the public sources of FROM are called."""
+    sources = [item.source for item in source.joined]
+    return " and ".join(dict.fromkeys(one.called for one in sources if (one.owner is not None) == private))
+
+
+def _check_sides(left: From, right: FromItem, how: str, node: exp.Join, text: Text) -> None:
+    """Refuse joins that keep all rows of a private and of a public table, and arrays that are of no row."""
+    if left.owner is None and right.owner is None:
         return
     if right.lateral and how in ("RIGHT", "FULL"):
         raise text.error("an array of a row is joined by CROSS JOIN or LEFT JOIN", node.this)
     private = [side for side in (left.owner, right.owner) if side is not None]
     if len(private) == 2:
         return
-    name = private[0].table
-    kept_left, kept_right = how in ("LEFT", "FULL"), how in ("RIGHT", "FULL")
-    if (left.owner is None and kept_left) or (right.owner is None and kept_right):
-        side = "right" if left.owner is not None else "left"
-        other = "LEFT" if left.owner is not None else "RIGHT"
+    if how == "FULL":
+        own, other = ("LEFT", "RIGHT") if left.owner is not None else ("RIGHT", "LEFT")
         raise text.error(
-            f"{how} JOIN keeps rows of the public table on the {side}, which belong to no unit; keep those of {name} "
-            f"only: write {other} JOIN, or JOIN",
+            "FULL JOIN keeps all rows of both sides, and those of the public table belong to no unit; write "
+            f"{own} JOIN for all rows of {private[0].table}, or {other} JOIN for all of the public table",
             node.this,
         )
+
+
+def _meets_padded(condition: _Condition, node: exp.Join, scope: Scope, text: Text) -> bool:
+    """Return whether a join's condition may hold for rows that were padded before."""
+    if any(column.absent for pair in condition.equal for column in pair):
+        return False
+    on = node.args.get("on")
+    return on is None or may_hold(on, scope, text)
 
 
 def _check_units(
@@ -226,16 +253,21 @@ def _unit(left: From, right: FromItem, how: str) -> exp.Expr | None:
     return _copy(right.unit if how == "RIGHT" else left.scope.unit)
 
 
-def _columns(left: From, right: FromItem, how: str, condition: _Condition, groups: bool) -> list[Column]:
-    """Return what can be named after a join."""
-    before = list(left.scope.columns)
-    after = list(right.columns)
-    units = groups or how in ("CROSS", "INNER")  # without the groups that have no rows it is an inner join
+def _columns(
+    before: list[Column],
+    after: list[Column],
+    owners: tuple[Owner | None, Owner | None],
+    how: str,
+    condition: _Condition,
+    inner: bool,
+) -> list[Column]:
+    """Return what can be named after a join of the columns of both sides."""
+    units = inner or how in ("CROSS", "INNER")
     if not units:
         before = [_kept(column, how == "LEFT") for column in before]
         after = [_kept(column, how == "RIGHT") for column in after]
-    if units and (left.owner is None) != (right.owner is None):
-        before, after = _spread(before, after, condition, left.owner or right.owner)
+    if units and (owners[0] is None) != (owners[1] is None):
+        before, after = _spread(before, after, condition, owners[0] or owners[1])
         _note_equal(before, after, condition)
     for first, second in condition.merged:
         place, other = _place(before, first), _place(after, second)
@@ -280,7 +312,8 @@ def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:
     either = [with_kind(column.node.copy(), column.kind) for column in (first, second)]
     node = exp.Coalesce(this=either[0], expressions=either[1:])
     kind = joint([first.kind, second.kind])
-    return replace(shown, node=node, kind=kind, unit=unit, origin=None, element=None, row=None)
+    absent = first.absent and second.absent
+    return replace(shown, node=node, kind=kind, unit=unit, origin=None, element=None, row=None, absent=absent)
 
 
 def _place(columns: list[Column], wanted: Column) -> int:

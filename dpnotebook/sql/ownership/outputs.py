@@ -12,6 +12,8 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.growth import growth_of
+from dpnotebook.sql.ownership.outcomes import Outcome
+from dpnotebook.sql.ownership.padded_rows import outcomes
 from dpnotebook.sql.ownership.queries import Environment, Output
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.windows import is_number_of_row
@@ -50,6 +52,8 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
                     growth=growth,
                     numbers=numbers,
                     missing=True,  # the least of values that are all missing is missing
+                    absent=any(column.absent for column in scope.columns)
+                    and outcomes(node, scope, reader.text) == Outcome.MISSING,
                 )
             )
     return found
@@ -114,6 +118,8 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         missing=column.missing,
         narrowed=column.narrowed,
         row=column.row,
+        absent=column.absent,
+        within=column.within,
     )
 
 

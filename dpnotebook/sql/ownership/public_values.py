@@ -2,7 +2,8 @@
 
 Where groups are by the column that a public table is joined on, and that has each value once there, its other columns
 have one value a group. They cost nothing then, and no group is hidden for one of them that nobody declared: the
-statement is one of the rows' own groups, which that table is joined with again.
+statement is one of the rows' own groups, which that table is joined with again. So it is where all rows of the public
+table are kept, `FROM regions LEFT JOIN visits`, as all its values are groups.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.expressions import bare, conjuncts, words_of
-from dpnotebook.sql.ownership.select_parts import source_nodes
+from dpnotebook.sql.ownership.select_parts import from_of, source_nodes
 from dpnotebook.sql.parse.semi_joins import on_of
 from dpnotebook.sql.parse.statement_parser import call_of, clause_of
 from dpnotebook.sql.statement import Relation
@@ -38,6 +39,8 @@ class _PublicTable:
         The columns that are equal: the other table's, and its own.
     others
         The columns of the other tables.
+    kept
+        Whether groups are by its own column, as all its rows are kept, and the other table's has declared levels.
     """
 
     join: exp.Join
@@ -46,6 +49,12 @@ class _PublicTable:
     outside: exp.Column
     inside: exp.Column
     others: frozenset[str]
+    kept: bool = False
+
+    @property
+    def grouped(self) -> exp.Column:
+        """The column that rows are grouped by in its place."""
+        return self.inside if self.kept else self.outside
 
     def has(self, column: exp.Column) -> bool:
         """Return whether a column is one of the public table's."""
@@ -99,14 +108,34 @@ def with_public_values(tree: exp.Expr, relations: Mapping[str, Relation], text: 
         if any(value and part != "expressions" for part, value in group.args.items()):
             continue
         keys = [_key(select, node) for node in group.expressions]
-        found = (_public_table(select, join, keys, known) for join in select.args.get("joins") or [])
+        turned = _public_last(select, known)
+        found = (_public_table(turned, join, keys, known) for join in turned.args.get("joins") or [])
         joined = next((one for one in found if one is not None and _asked(select, keys, one)), None)
         if joined is not None:
-            made = _outside(select, keys, joined, text)
+            made = _outside(turned, keys, joined, text)
             if select is tree:
                 return made
             select.replace(made)
     return tree
+
+
+def _public_last(select: exp.Select, relations: Mapping[str, Relation]) -> exp.Select:
+    """Return a select with FROM public LEFT JOIN private turned round; others as they are."""
+    first, joins = from_of(select), select.args.get("joins") or []
+    if len(joins) != 1 or str(joins[0].args.get("side") or "").upper() != "LEFT":
+        return select
+    private = [isinstance(one, exp.Table) and one.name in relations and relations[one.name].private
+               for one in (first, joins[0].this)]  # fmt: skip
+    if private != [False, True] or any(item.is_star for item in select.expressions):
+        return select
+    turned = select.copy()
+    source, join = from_of(turned), turned.args["joins"][0]
+    assert source is not None
+    other = join.this.copy()
+    join.set("this", source.copy())
+    join.set("side", "RIGHT")
+    source.replace(other)
+    return turned
 
 
 def _is_below(select: exp.Select) -> bool:
@@ -144,23 +173,28 @@ def _public_table(
     relation = relations.get(table.name) if isinstance(table, exp.Table) else None
     if relation is None or relation.private or not relation.unique:
         return None
-    condition = None if join.args.get("side") else on_of(select, join)
+    side, kind = (str(join.args.get(part) or "").upper() for part in ("side", "kind"))
+    right = side == "RIGHT" and len(select.args["joins"]) == 1
+    condition = on_of(select, join) if right or not side else None
     parts = [] if condition is None else conjuncts(condition)
-    if len(parts) != 1 or not isinstance(parts[0], exp.EQ) or str(join.args.get("kind") or "INNER").upper() != "INNER":
+    if len(parts) != 1 or not isinstance(parts[0], exp.EQ) or kind not in ("", "OUTER" if right else "INNER"):
         return None
     others: set[str] = set()
+    declared: set[str] = set()
     for source in source_nodes(select):
         of = relations.get(source.name) if isinstance(source, exp.Table) else None
         if of is None:
             return None
         others |= {name.casefold() for name in of.columns} if source is not table else set()
+        declared |= {name.casefold() for name in of.domain or () if source is not table}
     called, sides = table.alias_or_name.casefold(), [bare(side) for side in parts[0].iter_expressions()]
     for inside, outside in (sides, sides[::-1]):
         if not isinstance(inside, exp.Column) or not isinstance(outside, exp.Column):
             return None
         own = inside.table.casefold() == called != outside.table.casefold()
         if own and inside.name.casefold() in {name.casefold() for name in relation.unique}:
-            found = _PublicTable(join, called, relation, outside, inside, frozenset(others))
+            kept = right and outside.name.casefold() in declared
+            found = _PublicTable(join, called, relation, outside, inside, frozenset(others), kept)
             return found if any(map(found.is_key, keys)) else None
     return None
 
@@ -198,7 +232,7 @@ def _outside(select: exp.Select, keys: list[exp.Expr], joined: _PublicTable, tex
         return node
 
     inner = select.copy()
-    of_rows = {node: joined.outside if joined.is_key(node) and joined.tells(node) else node for node in called}
+    of_rows = {node: joined.grouped if joined.is_key(node) and joined.tells(node) else node for node in called}
     inner.set("expressions", [exp.alias_(of_rows[node].copy(), name, quoted=True) for node, name in called.items()])
     inner.set("group", exp.Group(expressions=[of_rows[key].copy() for key in kept]))
     for part in ("having", *OUTSIDE):

@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within
         As in `Column`.
     """
 
@@ -56,6 +56,25 @@ class Output:
     missing: bool = False
     narrowed: bool = False
     row: str | None = None
+    absent: bool = False
+    within: str = ""
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Rows that an outer join keeps and that are of nobody, which are left out; see `padded_rows`.
+
+    Parameters
+    ----------
+    kept, without
+        What the public and the protected sources are called.
+    one
+        What a unit is called.
+    """
+
+    kept: str
+    without: str
+    one: str
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,10 @@ class Rows:
         Whether it is a SELECT DISTINCT.
     whole
         Whether it is built with all of its columns, whatever is asked for.
+    padding
+        Of what padded rows are left out; None where none are.
+    within
+        Of a query over a public table: as in `Column`; None where it leaves out rows in other ways, too.
     """
 
     outputs: tuple[Output, ...]
@@ -88,6 +111,8 @@ class Rows:
     public: tuple[str, ...] = ()
     distinct: bool = False
     whole: bool = False
+    padding: Padding | None = None
+    within: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,7 @@ class FromItem:
         Our own name for it.
     columns
         What can be named of it.
-    owner, single, tables, public
+    owner, single, tables, public, padding
         As in `Rows`.
     unit
         The unit of a row of it.
@@ -125,6 +150,7 @@ class FromItem:
     public: tuple[str, ...] = ()
     distinct: bool = False
     lateral: bool = False
+    padding: Padding | None = None
 
 
 @dataclass(frozen=True)
@@ -146,7 +172,7 @@ class From:
         What can be named.
     joined
         The sources, in order.
-    owner, single, tables, public
+    owner, single, tables, public, padding
         As in `Rows`.
     groups
         The public source whose rows are the groups of a release.
@@ -159,6 +185,7 @@ class From:
     tables: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     groups: FromItem | None = None
+    padding: Padding | None = None
 
     def take_asked(self) -> None:
         """Add what subqueries in expressions about its rows read."""

@@ -86,8 +86,12 @@ class Column:
         Whether a join keeps rows that have no value of it.
     narrowed
         Whether a query over public tables alone leaves out some of its values.
+    within
+        Where it leaves out rows by a condition on columns of their table alone: that condition, in the table's names.
     row
         The source in FROM, wherever it is read, of whose rows it is a column as they are; None where it is of none.
+    absent
+        Whether it is NULL in the rows that an outer join pads, where it has such rows.
     equal, equal_row
         The table and the column whose values it has in all rows, by a join with it, and of which rows that is.
     """
@@ -108,6 +112,8 @@ class Column:
     missing: bool = False
     narrowed: bool = False
     row: str | None = None
+    absent: bool = False
+    within: str = ""
     equal: tuple[str, str] | None = None
     equal_row: str | None = None
 

@@ -15,7 +15,9 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.correlated import refuse_in_groups
 from dpnotebook.sql.ownership.expressions import bare, resolve, total
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
+from dpnotebook.sql.ownership.narrowing import narrowing
 from dpnotebook.sql.ownership.outputs import aliases_of, listed_outputs
+from dpnotebook.sql.ownership.padded_rows import padded
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
 from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
@@ -80,6 +82,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         raise reader.text.error("a SELECT lists columns", query)
     where = condition(query, "where", scope, environment, reader)
     having = condition(query, "having", scope, environment, reader, aliases)
+    padding = padded(source, query.args.get("where"), reader.text)
     distinct = query.args.get("distinct")
     owned = source.owner is not None
     source.single = source.single or first_of_unit(where, source)
@@ -126,6 +129,8 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         source.public,
         distinct is not None,
         distinct is not None,
+        padding,
+        narrowing(query, source, where, reader.relations),
     )
 
 

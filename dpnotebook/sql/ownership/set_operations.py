@@ -48,7 +48,7 @@ def set_operation(
             query.args.get("limit"),
         )
     outputs = tuple(
-        _output(first, second, number, query, reader)
+        replace(_output(first, second, number, query, reader), absent=_absent((left, first), (right, second)))
         for number, (first, second) in enumerate(zip(left.outputs, right.outputs, strict=True), 1)
     )
     everything = not isinstance(query, exp.Union) or query.args.get("distinct") is not False
@@ -64,7 +64,8 @@ def set_operation(
 
     tables = tuple(dict.fromkeys([*left.tables, *right.tables]))
     public = tuple(dict.fromkeys([*left.public, *right.public]))
-    return Rows(outputs, left.owner, build, False, tables, public, whole=whole)
+    padding = left.padding or right.padding
+    return Rows(outputs, left.owner, build, False, tables, public, whole=whole, padding=padding)
 
 
 def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: ReaderProtocol) -> None:
@@ -124,8 +125,13 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         rounded=first.rounded or second.rounded,
         growth=max(first.growth, second.growth),
         missing=first.missing or second.missing,
-        narrowed=first.narrowed or second.narrowed,
+        narrowed=first.narrowed or second.narrowed or first.within != second.within,
     )
+
+
+def _absent(*branches: tuple[Rows, Output]) -> bool:
+    """Return whether a column is NULL in the padded rows of all branches that have some."""
+    return all(output.absent for rows, output in branches if rows.padding is not None)
 
 
 def _of_one_type(query: exp.Expr, doubles: set[str]) -> exp.Expr:

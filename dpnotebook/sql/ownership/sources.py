@@ -162,7 +162,8 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
     if len(names) > len(rows.outputs):
         raise reader.text.error(f"this query has {len(rows.outputs)} columns, not {len(names)}", node)
     named = [*names, *(output.name for output in rows.outputs[len(names) :])]
-    narrows = rows.owner is None and rows.build(range(len(rows.outputs))).find(*NARROWING) is not None
+    narrowing = [one for one in NARROWING if one is not exp.Where or not rows.within]
+    narrows = rows.owner is None and rows.build(range(len(rows.outputs))).find(*narrowing) is not None
     columns = tuple(
         Column(
             name,
@@ -179,6 +180,8 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             missing=output.missing,
             narrowed=output.narrowed or narrows,
             row=output.row and f"{alias}, {output.row}",  # a query that is read twice gives two rows
+            absent=output.absent and rows.padding is not None,
+            within=rows.within or output.within,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
@@ -190,7 +193,8 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
     unit = None if rows.owner is None else unit_column(alias)
     shown = called or "the subquery"
     single, distinct = rows.single, rows.distinct and rows.owner is None
-    return FromItem(alias, columns, build, shown, rows.owner, unit, single, rows.tables, rows.public, distinct)
+    made = FromItem(alias, columns, build, shown, rows.owner, unit, single, rows.tables, rows.public, distinct)
+    return replace(made, padding=rows.padding)
 
 
 def _unnest(
@@ -258,7 +262,9 @@ def _values(node: exp.Values, reader: ReaderProtocol) -> FromItem:
 
 def _first(source: FromItem) -> From:
     scope = Scope(list(source.columns), source.unit)
-    return From(scope, [Joined("", source)], source.owner, source.single, source.tables, source.public)
+    found = From(scope, [Joined("", source)], source.owner, source.single, source.tables, source.public)
+    found.padding = source.padding
+    return found
 
 
 def _column_names(node: exp.Expr, text: Text) -> list[str]:

@@ -104,15 +104,15 @@ def key_levels(rows: RowsText, number: int, key: Key) -> KeyLevels:
     if branches:
         for branch in branches:
             values[_place(branch.args["true"])] = _declared(branch.this, column, key)
-        if key.kind == "boolean":
-            values[_place(default)] = False if default is not None and _number(default) is not None else OTHER
+        if key.kind == "boolean" and _number(default) is not None:  # else both are written out
+            values[_place(default)] = False
     elif isinstance(default, exp.Coalesce):
         for place, value in _listed(rows, default):
             values[place] = value
         default = default.expressions[0]
     else:
         return KeyLevels(column, "integer", _clamped(key, default), missing is not None)
-    other = key.kind == "boolean" or (default is not None and _number(default) is not None)
+    other = _number(default) is not None or {True, False} <= {one for one in values if isinstance(one, bool)}
     given = _written_results(absent.this)
     listed = bool(given) and all(isinstance(result, exp.Literal | exp.Boolean | exp.Null) for result in given)
     never_missing = listed and not any(isinstance(result, exp.Null) for result in given)
@@ -166,6 +166,9 @@ def _told(node: exp.Expr, key: KeyLevels) -> Told:
         return _all(parts) if isinstance(node, exp.And) else _any(parts)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null) and _is_column(node.this, key):
         return lambda value: value is None
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Boolean):
+        inner, wanted = _told(node.this, key), bool(node.expression.this)
+        return lambda value: inner(value) is wanted
     if isinstance(node, exp.In) and node.expressions and _is_column(node.this, key):
         return _any([_compared(operator.eq, item, key) for item in node.expressions])
     if isinstance(node, exp.Between) and _is_column(node.this, key) and not node.args.get("symmetric"):
