@@ -21,6 +21,7 @@ from dpnotebook.privacy.tails import half_widths, kappa
 from dpnotebook.session.answer_frame import PARTS, column_name
 from dpnotebook.session.jumps import ends_of_parts
 from dpnotebook.session.ordered import quantile_of_ordered
+from dpnotebook.sql.aggregates.lost_parts import NO_END
 from dpnotebook.sql.derived import DRAW, ROW
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Ends:
 
     def notes(self, name: str) -> Iterator[str]:
         """Yield what is to be said of them."""
-        if np.isinf(self.lower).any():
+        if (np.isinf(self.lower) & np.isinf(self.upper)).any():
             yield f"{name}: as far as noise lets one tell, it may be divided by 0 or not exist, so it may be anything"
 
 
@@ -212,8 +213,9 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
             away = weight * (np.stack(ends[1:]) - redrawn[0].frame[name].to_numpy(dtype=float)[row[rows]])
             std_error[rows] = np.abs(weight) * ends[0]
             lower[rows], upper[rows] = values[rows] + away.min(axis=0), values[rows] + away.max(axis=0)
-    lower, upper = np.where(anything, -np.inf, lower), np.where(anything, np.inf, upper)
-    std_error = np.where(anything, np.inf, std_error)
+    lower = np.where(anything | (lower < -NO_END), -np.inf, lower)
+    upper = np.where(anything | (upper > NO_END), np.inf, upper)
+    std_error = np.where(anything | (std_error > NO_END), np.inf, std_error)
     return Ends(*(_rounded(np.where(missed, np.nan, part), std_error) for part in (std_error, lower, upper)))
 
 
