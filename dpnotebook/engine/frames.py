@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -407,8 +408,9 @@ def texts(values: Iterable[Any]) -> list[str | None]:
 def text_of(value: Any) -> str | None:
     """Return the text of a value, and None for what is missing or is no single value.
 
-    Numbers are written out, whole ones without a point: 1, 1.0 and Decimal("1.00") are "1". Lists are the texts of
-    their elements; sets, dicts and objects of other kinds have no text that is the same every time, and are missing.
+    Numbers are written out, whole ones without a point: 1, 1.0 and Decimal("1.00") are "1". UUIDs are
+    written out, and lists are the texts of their elements; sets, dicts and objects of other kinds have no text that is
+    the same every time, and are missing.
     """
     value = plain(value)
     if isinstance(value, str):
@@ -425,6 +427,8 @@ def text_of(value: Any) -> str | None:
         return str(value)
     if isinstance(value, bytes | bytearray):
         return str(bytes(value))
+    if isinstance(value, uuid.UUID):
+        return str(value)
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
         return _listed(value)
     return None

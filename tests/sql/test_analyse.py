@@ -408,8 +408,13 @@ def test_odd_names_are_quoted():
 def test_columns_that_differ_only_in_case():
     relation = Relation("t", {"id": "integer", "x": "number", "X": "number", "y": "number"}, unit="id")
     assert analyse("SELECT SUM(y) FROM t", {"t": relation}).selects
-    with pytest.raises(SQLError, match="several columns"):
+    with pytest.raises(SQLError, match=r"'X' and 'x' differ only in case, .*rename one of them before protect"):
         analyse("SELECT SUM(x) FROM t", {"t": relation})
+    with pytest.raises(SQLError, match="several columns; give each its own name with AS"):
+        analyse(
+            "SELECT SUM(y) FROM (SELECT id, x AS y, y FROM t)",
+            {"t": Relation("t", dict.fromkeys(("id", "x", "y"), "integer"), unit="id")},
+        )
     with pytest.raises(SQLError, match="only in case"):
         analyse("SELECT COUNT(*) FROM t", {"t": Relation("t", {"id": "integer", "ID": "integer"}, unit="id")})
     visits = RELATIONS["visits"]

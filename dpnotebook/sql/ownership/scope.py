@@ -202,4 +202,8 @@ def _ambiguous(written: exp.Column, found: list[Column]) -> str:
     qualified = [f"{column.qualifier}.{column.name}" for column in found if column.qualifier]
     if len({name.casefold() for name in qualified}) == len(found) and not written.table:
         return f"{written.name} can be {' or '.join(qualified)}; write one of them"
+    origins = {column.origin for column in found if column.origin is not None}
+    if len(origins) == len(found) and len({table for table, _ in origins}) == 1 and len(set(qualified)) == len(found):
+        names = " and ".join(shorten(name) for _, name in sorted(origins))
+        return f"{names} differ only in case, which SQL cannot tell apart; rename one of them before protect()"
     return f"{written.name} is the name of several columns; give each its own name with AS"
