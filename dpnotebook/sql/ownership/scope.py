@@ -175,6 +175,10 @@ class Scope:
         if written.name.casefold() == ROW_UNIT:
             return "the rows of a table without a unit column have no name: write COUNT(*) to count them"
         qualifiers = list(dict.fromkeys(column.qualifier for column in self.columns if column.qualifier))
+        dotted = f"{written.table}.{written.name}".casefold()
+        found = next((column.name for column in self.columns if column.name.casefold() == dotted), None)
+        if found is not None:
+            return f"{shorten(found)} is one name, with a point in it: write it in double quotes"
         if written.table and written.table.casefold() not in qualifiers:
             return f"there is no table {shorten(written.table)} in this FROM; there are {listed(qualifiers)}"
         near = next((name for name in self.dropped if name.casefold() == written.name.casefold()), None)
