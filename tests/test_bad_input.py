@@ -132,6 +132,11 @@ UNITS = {
     "a unit that is no column": (protect(unit="patient", max_rows=2), "unit='patient' is not a column", "age, sex"),
     "a unit that is a number": (protect(unit=7, max_rows=2), "unit=", "7"),
     "a unit that is a list": (protect(unit=["who"], max_rows=2), "unit="),
+    "a unit that is the index": (protect(frame=rows().set_index("who"), unit="who"), "protect frame.reset_index()"),
+    "a unit whose name is a number": (
+        protect(frame=rows().rename(columns={"who": 7}), unit="7"),
+        "frame.columns = frame.columns.map(str)",
+    ),
     "a unit and a column that differ in case": (
         protect(frame=rows().rename(columns={"who": "AGE"}), unit="AGE", max_rows=2),
         "differ only in case",
@@ -142,6 +147,14 @@ DOMAINS = {
     "no column at all": (protect(domain={}), "at least one column"),
     "a list for a domain": (protect(domain=["age"]), "dict"),
     "a column that the frame does not have": (protect(domain={"ages": dpn.Range(0, 9)}), "'ages' is in the domain"),
+    "a column that is a level of the index": (
+        protect(frame=rows().set_index(["sex", "who"]), domain={"sex": ["F", "M"]}),
+        "protect frame.reset_index()",
+    ),
+    "columns in two levels": (
+        protect(frame=pd.concat({"a": rows()}, axis=1), domain={"age": dpn.Range(0, 9)}),
+        "frame.columns = frame.columns.map('_'.join)",
+    ),
     "a type for levels": (protect(domain={"age": int}), "Range(low, high)"),
     "a column of data for levels": (lambda ward: protect(domain={"age": ward.frame["age"]})(ward), "column of data"),
     "no levels": (protect(domain={"sex": []}), "'sex'"),

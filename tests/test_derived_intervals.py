@@ -720,3 +720,19 @@ def test_what_is_only_shown_is_not_needed(text, needed):
     read = None if "MAX" in text else _read(tree)
     found = DerivedColumns((), (), "", "", True, 0, 0, (), read)
     assert found.needed([["m", "q", "p"]], [["mean", "quantile", "quantile"]]) == needed
+
+
+def test_what_noise_moves_to_one_side_has_no_interval_beside_it():
+    """A mean of means of few rows each, whose noise is far from normal: drawn again they move once more."""
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame({"who": np.repeat(np.arange(800), random.integers(5, 60, 800))})
+    rows["steps"] = random.gamma(2, 3500, len(rows)).clip(0, 40_000).round()
+    with closing(dpn.Session(dpn.Budget(5.0, 1e-6), confirm="never")) as session:
+        session.protect(rows, "days", domain={"who": dpn.Range(0, 799), "steps": dpn.Range(0, 40_000)})
+        means = "WITH n AS (SELECT who, {} AS a FROM days GROUP BY who) SELECT {}(a) AS v FROM n"
+        release = session.sql(means.format("AVG(steps)", "AVG"), epsilon=1.0).run()
+        assert (release.frame["v_lower"].item(), release.frame["v_upper"].item()) == (-np.inf, np.inf)
+        assert "v: noise moves it to one side, as it does the largest of many, so it may be anything" in release.notes
+        assert "may be anything" in repr(release)
+        total = session.sql(means.format("COUNT(*)", "SUM"), epsilon=1.0).run().frame
+        assert np.isfinite([total["v_lower"].item(), total["v_upper"].item()]).all()

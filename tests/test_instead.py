@@ -105,6 +105,38 @@ def test_what_is_told(visits, name):
     assert EXPECTED[name] in said(visits.dp, name)
 
 
+OF_PICKED = {
+    "cost.hist": "histogram('cost', epsilon=0.1).run().plot()",
+    "sex.mode": "value_counts('sex', epsilon=0.1)",
+    "age.mode": "value_counts('age', epsilon=0.1)",
+    "cost.nlargest": "quantile('cost', [0.05, 0.95], epsilon=0.1)",
+    "cost.apply": "SELECT SUM(cost) FROM visits",
+    "cost.isin": "cost >= 10",
+    "sex.str": "sex.str.startswith('A')",
+}
+
+
+@pytest.mark.parametrize("name", OF_PICKED)
+def test_what_is_told_speaks_of_the_column_that_was_picked(visits, name):
+    column, verb = name.split(".")
+    assert OF_PICKED[name] in said(visits.dp[column], verb)
+
+
+def test_columns_are_not_worked_with():
+    """What pandas does with columns says what to write, not that a type does not support it."""
+    session = exact_session(dpn.Budget(epsilon=9.0))
+    cost = session.protect(pd.DataFrame({"cost": [1.0]}), "t", domain={"cost": dpn.Bins(0, 9, width=1)})["cost"]
+    for work in (lambda: cost + 1, lambda: 1 - cost, lambda: cost / cost):
+        with pytest.raises(dpn.errors.UnknownVerb, match=r"session.sql\('SELECT AVG\(cost\) FROM t', epsilon=0.1\)"):
+            work()
+    for condition in (lambda: ~cost, lambda: cost & cost, lambda: cost > 1):
+        with pytest.raises(dpn.errors.UnknownVerb, match=r'count\(where="cost >= 10", epsilon=0.1\)'):
+            condition()
+    with pytest.raises(dpn.errors.UnknownVerb, match="those of people are never shown"):
+        list(cost)
+    session.close()
+
+
 def test_groups_and_names_that_need_quotes():
     rows = pd.DataFrame({"a b": [1.0], "who's": ["x"], "sex": ["F"]})
     with exact_session(dpn.Budget(epsilon=100.0)) as session:

@@ -91,6 +91,17 @@ def test_the_share_is_the_one_that_pandas_gives(rows, text, keys):
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
+@pytest.mark.parametrize("text", ["late and staff", "late or staff", "not late and staff", "~late", "late & staff"])
+def test_conditions_of_truth_values_alone_are_conditions(monkeypatch, text):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    rows = pd.DataFrame({"late": [True, False, False, True] * 25, "staff": [True, True, False, False] * 25})
+    with closing(exact_session(dpn.Budget(900.0))) as session:
+        table = session.protect(rows, "trips", domain={"late": bool, "staff": bool})
+        wanted = rows.eval(text).mean()
+        assert table.mean(text, epsilon=1.0).run().value == pytest.approx(wanted)
+        assert table.sum(text, epsilon=1.0).run().value == pytest.approx(100 * wanted)
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", list(CONDITIONS)[:-1])
 def test_how_many_satisfy_it_is_a_sum_too(rows, text):

@@ -166,3 +166,21 @@ def test_an_index_that_repeats_and_dates_beyond_the_ends():
             counted = inside if outside == "drop" else rows
             assert sums["value"].sum() == pytest.approx(counted["cost"].sum())
             assert len(sums) == 12 + (outside == "other")
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_table_of_which_nothing_is_declared_is_asked_on_after_its_rows_were_counted(delta):
+    """What was counted has no attribute to be a marginal of."""
+    session = dpn.Session(budget=dpn.Budget(epsilon=9.0, delta=delta), confirm="never")
+    table = session.protect(pd.DataFrame({"age": [1, 2, 3] * 100}), "t")
+    table.count(epsilon=0.5).run()
+    for ask in (
+        lambda: session.sql("SELECT COUNT(*) AS n FROM t", epsilon=0.5),
+        lambda: session.sql("SELECT AVG(age) AS a FROM t", epsilon=0.5),
+        lambda: table.std("age", epsilon=0.5),
+        lambda: table.count(error=3),
+        lambda: table.count(epsilon=0.4),
+    ):
+        ask().run()
+    assert table.count(epsilon=0.4).plan.free
+    session.close()

@@ -66,7 +66,7 @@ class Dates(Bounded):
         Whether missing values have a level of their own; if not, their rows are left out of the table.
     timezone
         The time zone whose days are meant, such as "Europe/Paris", of a column of moments. A pandas column with a time
-        zone has its own unless another is given; columns without one have none.
+        zone has its own unless another is given; columns without one have none, and of objects each moment has its own.
     label
         What people call the column, such as "Day of admission".
 
@@ -308,7 +308,9 @@ class Dates(Bounded):
         return codes.astype(np.int64)
 
     def _moment(self, value: Any) -> Any:
-        """Return a date or time of Python on the clock of the time zone; NaT for all else."""
+        """Return a date or time of Python on the clock of the time zone, else its own; NaT for all else."""
+        if self.zone is None and isinstance(value, datetime.datetime):
+            value = value.replace(tzinfo=None)
         try:
             return span_of(value, self.zone)[0] if isinstance(value, datetime.date) else np.datetime64("NaT")
         except NoDate:

@@ -42,7 +42,8 @@ class Times(Attribute):
         Whether missing values have a level of their own; if not, their rows are left out of the table.
     timezone
         The time zone whose clocks are meant, such as "Europe/Paris", of a column of moments. A pandas column with a
-        time zone has its own unless another is given; columns without one have none.
+        time zone has its own unless another is given; columns without one have none, and of objects each moment
+        has its own.
     label
         What people call the column, such as "Hour of admission".
 
@@ -197,9 +198,7 @@ class Times(Attribute):
     def _code(self, value: Any) -> int:
         """Return the level of a date or time of Python; -1 of all else."""
         if isinstance(value, datetime.datetime):
-            if value.tzinfo is not None:
-                if self.zone is None:
-                    return UNLISTED
+            if value.tzinfo is not None and self.zone is not None:  # else by the clock of its own place
                 value = value.astimezone(self.zone)
         elif isinstance(value, datetime.date):  # a day begins at midnight
             return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -31,6 +32,8 @@ _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}
 _FAILURES = (TypeError, ValueError, OverflowError, ArithmeticError, ImportError)
 
 KINDS_DECLARED: dict[str, Kind] = {"number": "number", "boolean": "boolean", "date": "time", "moment": "time"}
+BY_OWN_CLOCKS = ("date", "time")  # what is told by clocks, where no time zone is declared to tell it in
+OFFSET = "([0-9])[+-][0-9]{2}:[0-9]{2}$"  # from UTC, at the end of a text
 FARTHEST = 400  # digits of a number that is written out
 MANY_ROWS = 20_000  # from which on it pays to find out which texts a column has
 FIRST_ROWS, FEW_TEXTS = 10_000, 1_000  # rows that are looked at first, and texts that are few
@@ -61,6 +64,7 @@ class FrameColumns:
         self._columns = {name: _copied(frame[name]) for name in frame.columns if _can_be_named(name)}
         self._rows = len(frame)
         self._ready: dict[str, pd.Series[Any]] = {}
+        self._by_clocks: dict[str, pd.Series[Any]] = {}
         self._numbered: dict[str, pd.Series[Any]] = {}
         self._waiting: dict[str, Callable[[pd.Series[Any]], pd.Series[Any]]] = {}
         for name, column in self._columns.items():
@@ -77,7 +81,10 @@ class FrameColumns:
 
     def declare(self, holds: Mapping[str, str]) -> None:
         """Note what is declared of columns, as for `read_as`: it is how objects are read."""
-        self.declared |= {name: what for name, what in holds.items() if name in self._columns and self._untyped(name)}
+        found = {name: what for name, what in holds.items() if name in self._columns and self._untyped(name)}
+        self.declared |= found
+        for name in found:
+            self._numbered.pop(name, None)
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
         """Return some columns as they are in the frame."""
@@ -123,8 +130,12 @@ class FrameColumns:
         return self._rows
 
     def ready(self, name: str) -> pd.Series[Any]:
-        """Return a column that is readable."""
-        return self._ready[name]
+        """Return a column that is readable, as it is read where it is declared."""
+        if self.declared.get(name) not in BY_OWN_CLOCKS:
+            return self._ready[name]
+        if name not in self._by_clocks:
+            self._by_clocks[name] = _by_own_clocks(self._columns[name])
+        return self._by_clocks[name]
 
     def register(self, connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[str]) -> Registered:
         """Let a connection see columns that are readable; those that DuckDB cannot read after all are left out.
@@ -167,10 +178,10 @@ class FrameColumns:
         import pandas as pd
 
         if any(isinstance(self._ready[name].dtype, pd.CategoricalDtype) for name in wanted):
-            return [self._ready[name] for name in wanted]  # beside such numbers these were texts
+            return [self.ready(name) for name in wanted]  # beside such numbers these were texts
         for name in wanted:
             if name not in self._numbered:
-                self._numbered[name] = _few_numbered(self._ready[name])
+                self._numbered[name] = _few_numbered(self.ready(name))
         return [self._numbered[name] for name in wanted]
 
     def kind(self, name: str, type_name: str | None, unit: bool = False) -> Kind:
@@ -206,10 +217,10 @@ def read_as(column: str, holds: str) -> str:
     if holds == "time":
         of_a_date = read_as(column, "date")
         return f"coalesce({of_a_date}, {time_of_text(column)})"
-    if holds in ("date", "moment"):  # with a time zone where one is declared to tell it in, without one where none is
-        kind, without = ("TIMESTAMPTZ", "") if holds == "moment" else ("TIMESTAMP", "NOT ")
-        offset = f"regexp_matches({column}, '[0-9][+-][0-9]{{2}}:[0-9]{{2}}$')"
-        return f"CASE WHEN {without}{offset} THEN TRY_CAST({column} AS {kind}) END"
+    if holds == "moment":  # there is nothing to tell in a time zone where none is written
+        return f"CASE WHEN regexp_matches({column}, '{OFFSET}') THEN TRY_CAST({column} AS TIMESTAMPTZ) END"
+    if holds == "date":  # by the clock that it was written by
+        return f"TRY_CAST(regexp_replace({column}, '{OFFSET}', '\\1') AS TIMESTAMP)"
     if holds == "number":
         other = f"nullif(TRY_CAST({column} AS DOUBLE), CAST('NaN' AS DOUBLE))"
         return f"CASE {column} WHEN 'True' THEN 1.0::DOUBLE WHEN 'False' THEN 0.0::DOUBLE ELSE {other} END"
@@ -314,6 +325,21 @@ def _from_objects(column: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(texts(column.to_numpy(dtype=object)), dtype="str")
 
 
+def _by_own_clocks(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the texts of objects, of moments as the clock of their own place shows them.
+
+    A column of moments of one place has that clock too, and one time without a zone makes it a column of objects.
+    """
+    import pandas as pd
+
+    values = column.astype(object)
+    return _from_objects(pd.Series([_on_own_clock(value) for value in values], dtype=object))
+
+
+def _on_own_clock(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) and value.tzinfo is not None else value
+
+
 def _from_sparse(column: pd.Series[Any]) -> pd.Series[Any]:
     import pandas as pd
 
@@ -382,8 +408,9 @@ def texts(values: Iterable[Any]) -> list[str | None]:
 def text_of(value: Any) -> str | None:
     """Return the text of a value, and None for what is missing or is no single value.
 
-    Numbers are written out, whole ones without a point: 1, 1.0 and Decimal("1.00") are "1". Lists are the texts of
-    their elements; sets, dicts and objects of other kinds have no text that is the same every time, and are missing.
+    Numbers are written out, whole ones without a point: 1, 1.0 and Decimal("1.00") are "1". UUIDs are
+    written out, and lists are the texts of their elements; sets, dicts and objects of other kinds have no text that is
+    the same every time, and are missing.
     """
     value = plain(value)
     if isinstance(value, str):
@@ -400,6 +427,8 @@ def text_of(value: Any) -> str | None:
         return str(value)
     if isinstance(value, bytes | bytearray):
         return str(bytes(value))
+    if isinstance(value, uuid.UUID):
+        return str(value)
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
         return _listed(value)
     return None

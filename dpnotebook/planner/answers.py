@@ -588,5 +588,5 @@ def scale_of_variance(law: Law, variance: float) -> Fraction:
 
 def _positive_scale(scale: float) -> Fraction:
     if not (math.isfinite(scale) and scale > 0):
-        raise AccuracyError("no amount of noise gives this accuracy; ask for a larger error=")
+        raise AccuracyError("no amount of noise gives this accuracy; ask for a larger error=, or a smaller epsilon=")
     return Fraction(scale)

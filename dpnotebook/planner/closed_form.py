@@ -248,6 +248,8 @@ def _as_marginals(measurement: Measurement, domain: Domain) -> list[tuple[Subset
     found = sparse_terms(measurement.operator)
     sizes = tuple(axis.size for axis in measurement.axes)
     places = [domain.names.index(axis.attribute) for axis in measurement.axes]
+    if not domain.names:  # nothing is declared: all rows are one cell, and there is no attribute to sum over
+        return None
     if not sizes and measurement.operator.shape == (1, 1):
         found = (), [SparseTerm(1, (), ())] if is_identity(measurement.operator) else []
     if found is None or found[0] != sizes or not found[1] or places != sorted(set(places)):

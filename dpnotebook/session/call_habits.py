@@ -57,7 +57,7 @@ TOO_FEW: dict[str, str] = {
         "name a column: {verb}({column!r}, epsilon=0.1); several are agg() or describe()",
     ),
     **dict.fromkeys(("corr", "cov"), "name two columns, such as {verb}({column!r}, ..., epsilon=0.1)"),
-    "nunique": "name the privacy unit, whose number can be told",
+    "nunique": "name a column: nunique({column!r}, epsilon=0.1)",
     "groupby": "name a key, such as groupby({column!r})",
 }
 

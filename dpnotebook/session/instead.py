@@ -76,7 +76,7 @@ SIZES = "size shape ngroups len ndim empty info memory_usage"
 NAMES = "columns dtypes index keys axes select_dtypes"
 
 
-def instead(name: str, table: TableSchema | None, keys: Sequence[str] = ()) -> str:
+def instead(name: str, table: TableSchema | None, keys: Sequence[str] = (), picked: Sequence[str] = ()) -> str:
     """Return why a method of pandas is none here, and what to write; empty where there is nothing to say.
 
     Parameters
@@ -87,9 +87,11 @@ def instead(name: str, table: TableSchema | None, keys: Sequence[str] = ()) -> s
         What is public of the table that it was asked of; None where it is not protected.
     keys
         By what it was grouped.
+    picked
+        Columns that were picked before, of which examples speak.
     """
     said = _SAID.get(name)
-    return "" if said is None else said(name, _Example(table, keys))
+    return "" if said is None else said(name, _Example(table, keys, picked))
 
 
 def declared_columns(table: TableSchema, name: object = "age") -> str:
@@ -130,7 +132,12 @@ def undeclared(table: TableSchema, name: object) -> str:
 
 
 def refuse(
-    what: str, name: str, there: Collection[str], table: TableSchema | None = None, keys: Sequence[str] = ()
+    what: str,
+    name: str,
+    there: Collection[str],
+    table: TableSchema | None = None,
+    keys: Sequence[str] = (),
+    picked: Sequence[str] = (),
 ) -> NoReturn:
     """Raise UnknownVerb for a name that something has not got.
 
@@ -140,7 +147,7 @@ def refuse(
         What was asked for what.
     there
         The names that it has.
-    table, keys
+    table, keys, picked
         As for `instead`.
 
     Raises
@@ -150,7 +157,7 @@ def refuse(
     """
     if name.startswith("_"):
         raise AttributeError(name)
-    said = instead(name, table, keys)
+    said = instead(name, table, keys, picked)
     if table is not None and name == table.unit:
         said = f"{shorten(name)} is who is protected: nunique({name!r}, epsilon=0.1) says about how many there are"
     if not said:
@@ -218,13 +225,14 @@ def refuse_of_session(name: str, tables: Collection[str], there: Collection[str]
 
 
 class _Example:
-    """What examples speak of: the table and columns of its that were declared."""
+    """What examples speak of: the table and columns of its that were declared, those first that were picked."""
 
-    def __init__(self, table: TableSchema | None, keys: Sequence[str]) -> None:
-        columns = {} if table is None else dict(table.columns)
+    def __init__(self, table: TableSchema | None, keys: Sequence[str], picked: Sequence[str] = ()) -> None:
+        declared = {} if table is None else dict(table.columns)
+        columns = {name: declared[name] for name in (*picked, *declared) if name in declared}
         self.numbers = [name for name, attribute in columns.items() if attribute.bounds is not None] or ["age", "cost"]
         others = [name for name in columns if name not in self.numbers]
-        self.level = (others or list(columns) or ["sex"])[0]
+        self.level = ([name for name in picked if name in columns] or others or list(columns) or ["sex"])[0]
         self.dates = next((name for name, attribute in columns.items() if isinstance(attribute, Dates)), "")
         self.table, self.unit = ("my_table", None) if table is None else (table.name, table.unit)
         self.keys = keys
@@ -410,6 +418,9 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     **dict.fromkeys(("skew", "kurt", "kurtosis", "prod", "product", "mad"), _moments),
     **dict.fromkeys(("any", "all"), _truths),
     **dict.fromkeys(("cut", "qcut"), _cuts),
+    "arithmetic": lambda name, by: (
+        f"what is worked out of each row is SQL: {by.statement('AVG', by.number)}, with {by.number} * 2 for example"
+    ),
     "aggregate": lambda name, by: f'aggregate is called agg here: agg({{{by.number!r}: ["mean"]}}, epsilon=0.1)',
     "mode": _mode,
     "unique": _unique,

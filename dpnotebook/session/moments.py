@@ -571,6 +571,8 @@ class StatementVerbs:
             other = f"; quantile({shorten(name)}, [0.05, 0.95]) is of dates too"
         elif kind == "time":
             other = f"{other}; a column of its hours or days holds numbers, such as df[{shorten(name)}].dt.hour"
+        elif kind == "text" and name not in self._table.domain:
+            other = "; declare it as Range or Bins in domain=, or convert it to numbers before protect()"
         raise DomainError(
             f"{verb} is of numbers, and {shorten(name)} holds {PLURAL.get(kind, 'something else')}{other}"
         )

@@ -89,10 +89,16 @@ class PickedColumns:
     def __getattr__(self, name: str) -> Any:
         own = vars(self)  # empty while it is being copied
         found = self._verb(name) if own and not name.startswith("_") else None
-        return found or refuse("a column", name, dir(self) if own else (), own.get("_table"), own.get("_keys", ()))
+        if found is not None:
+            return found
+        picked = self._listed if own else ()
+        return refuse("a column", name, dir(self) if own else (), own.get("_table"), own.get("_keys", ()), picked)
 
     def __getitem__(self, key: object) -> NoReturn:
         refuse_item(key, self._table)
+
+    def __iter__(self) -> NoReturn:
+        refuse("a column", "iterrows", (), self._table, self._keys, self._listed)
 
     def __len__(self) -> NoReturn:
         refuse("a column", "len", (), self._table)
@@ -113,3 +119,13 @@ class PickedColumns:
 
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _compared
     __hash__ = object.__hash__
+
+    __and__ = __rand__ = __or__ = __ror__ = _compared
+
+    def __invert__(self) -> NoReturn:
+        self._compared(None)
+
+    def _worked_out(self, other: object) -> NoReturn:
+        refuse("a column", "arithmetic", (), self._table, self._keys, self._listed)
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _worked_out

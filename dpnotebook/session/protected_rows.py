@@ -61,9 +61,9 @@ class ProtectedRows:
             check_no_part(columns)
         for name in domain.names:
             if name not in columns:
-                raise DomainError(f"{shorten(name)} is in the domain but not in {has}")
+                raise DomainError(f"{shorten(name)} is in the domain but not in {has}{_elsewhere(data, name)}")
         if table.unit is not None and table.unit not in columns:
-            raise DomainError(f"unit={shorten(table.unit)} is not a column of {has}")
+            raise DomainError(f"unit={shorten(table.unit)} is not a column of {has}{_elsewhere(data, table.unit)}")
         self._used = list(dict.fromkeys([*domain.names, *([table.unit] if table.unit else [])]))
         folded: dict[str, str] = {}
         for name in self._used:
@@ -180,6 +180,18 @@ def _held(attribute: Attribute) -> str:
     if isinstance(attribute, Dates | Times) and attribute.timezone is not None:
         return "moment"
     return "time" if isinstance(attribute, Times) else attribute.holds
+
+
+def _elsewhere(data: Any, name: str) -> str:
+    """Return where a frame has what is no column: in its index, or under a name that is no text."""
+    if name in (getattr(getattr(data, "index", None), "names", None) or ()):
+        return "; it is in the index: protect frame.reset_index()"
+    names = list(getattr(data, "columns", ()))
+    levels = [level for one in names for level in (one if isinstance(one, tuple) else (one,))]
+    if name in names or name not in map(str, levels):
+        return ""
+    said = "'_'.join" if any(isinstance(one, tuple) for one in names) else "str"
+    return f"; names of columns are texts here: frame.columns = frame.columns.map({said})"
 
 
 def _listed(columns: list[str]) -> str:

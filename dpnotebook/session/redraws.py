@@ -21,6 +21,7 @@ from dpnotebook.privacy.tails import half_widths, kappa
 from dpnotebook.session.answer_frame import PARTS, column_name
 from dpnotebook.session.jumps import ends_of_parts
 from dpnotebook.session.ordered import quantile_of_ordered
+from dpnotebook.sql.aggregates.lost_parts import NO_END
 from dpnotebook.sql.derived import DRAW, ROW
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ FEWEST, FEWEST_QUANTILES, MOST = 200, 40, 4_000  # redraws
 IN_TAIL = 5  # redraws beyond each end
 MOST_QUANTILES = 10_000  # read off their bins for one answer
 SLOW = 50  # rows that can be worked out while one quantile is read off its bins
+AROUND = 1e-9  # of a value: a redraw that is nearer is the same
 LINEAR = 0.02  # of its spread: what is off a linear function of the noise by less is one
 PER_NUMBER = 4  # redraws for each noisy number, from which on they tell what it counts for
 MISSED = 0.01  # share of redraws without an answer, above which there is no interval
@@ -130,8 +132,11 @@ class Ends:
 
     def notes(self, name: str) -> Iterator[str]:
         """Yield what is to be said of them."""
-        if np.isinf(self.lower).any():
+        anything, moved = np.isinf(self.lower) & np.isinf(self.upper), np.isnan(self.std_error)
+        if (anything & ~moved).any():
             yield f"{name}: as far as noise lets one tell, it may be divided by 0 or not exist, so it may be anything"
+        if (anything & moved).any():
+            yield f"{name}: noise moves it to one side, as it does the largest of many, so it may be anything"
 
 
 def as_often_as_can_be(redraw: Callable[[int], T], draws: int) -> T | None:
@@ -212,8 +217,13 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
             away = weight * (np.stack(ends[1:]) - redrawn[0].frame[name].to_numpy(dtype=float)[row[rows]])
             std_error[rows] = np.abs(weight) * ends[0]
             lower[rows], upper[rows] = values[rows] + away.min(axis=0), values[rows] + away.max(axis=0)
-    lower, upper = np.where(anything, -np.inf, lower), np.where(anything, np.inf, upper)
-    std_error = np.where(anything, np.inf, std_error)
+    # Noise that moves redraws past what they were drawn around has moved that too, and nothing tells how far.
+    slack = AROUND * np.abs(values)
+    beside = [(side * (drawn - values) > slack).mean(axis=0) for side in (1.0, -1.0)]
+    moved = ~anything & ~linear & (np.maximum(*beside) > confidence)
+    lower = np.where(anything | moved | (lower < -NO_END), -np.inf, lower)
+    upper = np.where(anything | moved | (upper > NO_END), np.inf, upper)
+    std_error = np.where(moved, np.nan, np.where(anything | (std_error > NO_END), np.inf, std_error))
     return Ends(*(_rounded(np.where(missed, np.nan, part), std_error) for part in (std_error, lower, upper)))
 
 

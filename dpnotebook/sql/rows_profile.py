@@ -96,7 +96,9 @@ def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accou
     of_groups = select.contribution.kind == "groups"
     found = rows_to_count(told, asked, select.groups_declared, select.most_counted)
     if found is None:
-        found = CountedRows(min(select.rows_if_hidden, select.most_counted), hidden=True)
+        most = min(select.rows_if_hidden, select.most_counted)
+        adds = any(isinstance(one, Addend) for one in asked)
+        found = CountedRows(most, hidden=True, unbounded=adds and most < select.most_counted)
     return replace(found, of_groups=True) if of_groups else found
 
 

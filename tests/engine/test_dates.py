@@ -184,6 +184,53 @@ def test_objects():
             engine.close()
 
 
+# One value of another kind makes a column of moments, or of times without a zone, one of objects.
+OF_ONE_PERSON = {
+    "without a zone": pd.Timestamp("2018-05-05 12:00"),
+    "of another zone": pd.Timestamp("2018-05-05 12:00", tz="Asia/Tokyo"),
+    "far": datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC),
+    "a text": "2018-05-05 12:00",
+    "a text with a zone": "2018-05-05 12:00:00+02:00",
+    "no date": "unknown",
+    "a number": 5,
+    "missing": None,
+}
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("zone", [ZONE, None])
+@pytest.mark.parametrize("one", OF_ONE_PERSON)
+def test_one_persons_time_changes_the_days_of_nobody_else(zone, one):
+    moments = made(400)["at"].dt.tz_convert(zone)
+    other = moments.astype(object)
+    other[3] = OF_ONE_PERSON[one]
+    told = []
+    for column in (moments, other):
+        session = exact_session(budget=dpn.Budget(epsilon=1000.0), confirm="never")
+        domain = {"at": Dates("2017-01-01", "2019-12-31"), "hour": dpn.Times()}
+        table = session.protect(pd.DataFrame({"at": column, "hour": column}), "t", domain=domain)
+        days, hours = (table.histogram(name, epsilon=10.0).run().frame["value"] for name in domain)
+        by_sql = session.sql("SELECT HOUR(at) AS h, COUNT(*) AS n FROM t GROUP BY h", epsilon=10.0).run().frame["n"]
+        told.append(np.concatenate([days, hours, by_sql]))
+        session.close()
+    assert told[0].sum() > 3 * 380
+    assert np.abs(told[0] - told[1]).sum() < 3 * 2 + 0.5  # each of three ways to count it
+
+
+def test_objects_go_by_the_clock_of_their_own_place():
+    east = datetime.timezone(datetime.timedelta(hours=9))
+    values = [datetime.datetime(2018, 5, 5, 3, tzinfo=east), datetime.datetime(2018, 5, 5, 3), "2018-05-05 03:00+09:00"]
+    column = np.array(values, dtype=object)
+    assert dpn.Times().encode(column[:2]).tolist() == [3, 3]
+    assert Dates("2018-05-01", "2018-05-31").encode(column[:2]).tolist() == [4, 4]
+    session = exact_session(budget=dpn.Budget(epsilon=1000.0), confirm="never")
+    table = session.protect(pd.DataFrame({"at": column}), "t", domain={"at": Dates("2018-05-01", "2018-05-31")})
+    assert table.histogram("at", epsilon=10.0).run().frame["value"].round()[4] == 3
+    domain = {"at": Dates("2018-05-01", "2018-05-31", timezone="UTC")}
+    table = session.protect(pd.DataFrame({"at": column}), "u", domain=domain)
+    assert table.histogram("at", epsilon=10.0).run().frame["value"].round()[3] == 2  # where one is declared, by that
+
+
 def test_files_and_tables(tmp_path):
     frame = made()
     dates = frame.assign(day=frame["day"].astype(pd.ArrowDtype(pa.timestamp("us"))).astype(pd.ArrowDtype(pa.date32())))

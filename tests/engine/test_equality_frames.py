@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import uuid
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -113,8 +114,11 @@ ACCEPTED = {
         ["2024-01-01", *["2024-01-01 00:00:00+00:00"] * 2, "01:02:00", "1 day, 0:00:00"],
     ),
     "object of anything": (
-        pd.Series([[1, "a"], (1.0, "a"), np.array(["x"]), {1}, {"a": 1}, object(), "\ud800", "\0"], dtype=object),
-        ["['1', 'a']"] * 2 + ["['x']", None, None, None, "\\ud800", "\0"],
+        pd.Series(
+            [[1, "a"], (1.0, "a"), np.array(["x"]), {1}, {"a": 1}, object(), "\ud800", "\0", uuid.UUID(int=7)],
+            dtype=object,
+        ),
+        ["['1', 'a']"] * 2 + ["['x']", None, None, None, "\\ud800", "\0", str(uuid.UUID(int=7))],
     ),
 }
 REFUSED = {

@@ -405,11 +405,23 @@ def test_odd_names_are_quoted():
         assert connection.execute(select.rows).fetchall() == [(1, "x", 2.5)]
 
 
+def test_a_point_in_a_name_is_no_table():
+    relation = Relation("t", {"id": "integer", "vo2.max": "number"}, unit="id")
+    with pytest.raises(SQLError, match=r"'vo2\.max' is one name, with a point in it: write it in double quotes"):
+        analyse("SELECT SUM(vo2.max) FROM t", {"t": relation})
+    assert analyse('SELECT SUM("vo2.max") FROM t', {"t": relation}).selects
+
+
 def test_columns_that_differ_only_in_case():
     relation = Relation("t", {"id": "integer", "x": "number", "X": "number", "y": "number"}, unit="id")
     assert analyse("SELECT SUM(y) FROM t", {"t": relation}).selects
-    with pytest.raises(SQLError, match="several columns"):
+    with pytest.raises(SQLError, match=r"'X' and 'x' differ only in case, .*rename one of them before protect"):
         analyse("SELECT SUM(x) FROM t", {"t": relation})
+    with pytest.raises(SQLError, match="several columns; give each its own name with AS"):
+        analyse(
+            "SELECT SUM(y) FROM (SELECT id, x AS y, y FROM t)",
+            {"t": Relation("t", dict.fromkeys(("id", "x", "y"), "integer"), unit="id")},
+        )
     with pytest.raises(SQLError, match="only in case"):
         analyse("SELECT COUNT(*) FROM t", {"t": Relation("t", {"id": "integer", "ID": "integer"}, unit="id")})
     visits = RELATIONS["visits"]

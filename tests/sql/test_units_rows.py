@@ -345,6 +345,59 @@ def test_few_people_are_answered_with_the_rows_that_are_declared(most, same_nois
         assert any("noise hides how many rows" in note for note in release.notes)
 
 
+def ends(release, name):
+    """Return the value and the ends of each row's interval."""
+    return [release.frame[f"{name}{part}"].to_numpy(dtype=float) for part in ("", "_lower", "_upper")]
+
+
+def test_where_noise_hides_how_many_rows_count_intervals_have_no_end():
+    """Of people with more rows than count if nobody knows: the rest may be any number of rows."""
+    few = visits(300).assign(debt=lambda rows: -rows["cost"], change=lambda rows: rows["cost"] - 40)
+    session = dpn.Session(Budget(20.0), ":memory:", confirm="never")
+    domain = {"city": CITIES, "debt": dpn.Range(-200, 0), "cost": dpn.Range(0, 200), "change": dpn.Range(-200, 200)}
+    table = session.protect(few, "visits", unit="who", domain=domain)
+    asked = "COUNT(*) AS n, SUM(debt) AS d, SUM(cost) AS c, SUM(change) AS x, COUNT(DISTINCT who) AS w"
+    release = session.sql(f"SELECT {asked} FROM visits", epsilon=0.2).run()
+    rows = told(session, release.number)["rows"]
+    assert (rows["most"], rows["hidden"], rows["unbounded"]) == (5, True, True)
+    assert any("no end where more would be" in note for note in release.notes)
+    for name, open_ends in {"n": (0, 1), "d": (1, 0), "c": (0, 1), "x": (1, 1), "w": (0, 0)}.items():
+        value, lower, upper = ends(release, name)
+        assert (np.isinf(lower[0]), np.isinf(upper[0])) == open_ends, name
+        assert lower[0] < value[0] < upper[0]
+    value, lower, _ = ends(release, "n")
+    assert lower[0] < 2 * value[0] - lower[0] < len(few)  # where it would end for the noise alone
+    by_city = table.groupby("city").count(epsilon=0.2).run()
+    assert np.isinf(by_city.frame["upper"]).all()
+    assert np.isfinite(by_city.frame["lower"]).all()
+    every = by_city.sum().frame
+    assert (np.isinf(every["upper"]).all(), np.isfinite(every["lower"]).all()) == (True, True)
+    session.close()
+
+
+def test_what_is_worked_out_where_rows_are_hidden_has_no_end_either():
+    session = dpn.Session(Budget(20.0), ":memory:", confirm="never")
+    session.protect(visits(300), "visits", unit="who", domain={"city": CITIES, "cost": dpn.Range(0, 200)})
+    release = session.sql("SELECT 2 * COUNT(*) AS n, 100 - COUNT(*) AS m FROM visits", epsilon=0.2).run()
+    assert [np.isinf(end[0]) for end in ends(release, "n")] == [False, False, True]
+    assert [np.isinf(end[0]) for end in ends(release, "m")] == [False, True, False]
+    whole = session.sql("SELECT COUNT(*) AS n, SUM(cost) / COUNT(DISTINCT who) AS each FROM visits", epsilon=0.3).run()
+    _, lower, upper = ends(whole, "each")
+    assert (np.isfinite(lower[0]) and np.isinf(upper[0])) or np.isinf([lower[0], upper[0]]).all()
+    asked = "SELECT city, COUNT(*) / SUM(COUNT(*)) OVER () AS share, ROUND(COUNT(*)) AS n FROM visits GROUP BY city"
+    shares = session.sql(asked, epsilon=5.0).run()
+    assert np.isfinite(np.concatenate(ends(shares, "share"))).all()  # so dear that noise hides nothing
+    session.close()
+
+
+@pytest.mark.parametrize("most", [30, MANY])
+def test_hidden_rows_that_are_declared_leave_nobody_out(most):
+    with closing(opened(visits(40), most)) as session:
+        release = session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=0.5).run()
+        assert told(session, release.number)["rows"]["hidden"]
+        assert np.isfinite(np.concatenate(ends(release, "n"))).all()
+
+
 def test_what_was_found_in_other_rows_is_not_gone_by(frame, tmp_path):
     """Of a table whose columns were changed meanwhile, and whose ledger is the same."""
     asked = "SELECT city, {} AS n FROM visits WHERE cost > 20 GROUP BY city"

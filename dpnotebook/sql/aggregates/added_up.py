@@ -108,7 +108,7 @@ def _of_sums(measuring: Measuring, times: int) -> Measuring:
 
 def _part_of_sums(part: AggregateInput, times: int) -> AggregateInput:
     if part.lost:
-        part = replace(part, lost=tuple(lost_of(part).of_groups(times)))
+        part = replace(part, lost=lost_of(part).of_groups(times).told)
     if not part.layers:
         return part
     return replace(part, layers=tuple(Combination(*part.layers).of_groups(times)))

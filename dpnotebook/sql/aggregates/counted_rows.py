@@ -16,6 +16,11 @@ QUANTILES = "quantiles"
 
 OF_MEANS = ("carried", "walked", "drawn")  # what is told of values
 
+NO_END = (
+    ", so that intervals of counts and sums have no end where more would be; a larger epsilon finds how many there "
+    "are, and max_rows= in protect says it"
+)
+
 NOT_KNOWN = Taken()
 MORE_LOST = ("apart", "looked", "answer", "below", "above", "single", "groups")  # beside about and the most
 
@@ -58,6 +63,9 @@ class CountedRows:
     drawn
         Where means are asked for: variance of a mean of the rows that count, as which units and rows these are is
         chance, times the number of these rows, where values have a variance of 1.
+    unbounded
+        Whether noise hides how many there are, nobody has said how many at most, and something adds up: what is left
+        out of that may be any number then.
     """
 
     most: int
@@ -71,6 +79,7 @@ class CountedRows:
     carried: float = 0.0
     walked: float = 0.0
     drawn: float = 0.0
+    unbounded: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -83,6 +92,7 @@ class CountedRows:
         told |= {part: number for part in OF_MEANS if (number := getattr(self, part))}
         told |= {"averaged": list(self.averaged)} if self.averaged else {}
         told |= {"of_groups": True} if self.of_groups else {}
+        told |= {"unbounded": True} if self.unbounded else {}
         return told | taken_to_json(MOVED, {0: self.moved}) | ({"kept": self.kept} if self.kept < 1.0 else {})
 
     @classmethod
@@ -93,6 +103,7 @@ class CountedRows:
         moved = taken_from_json(MOVED, told).get(0, NOT_KNOWN)
         averaged = tuple(told.get("averaged", ()))
         rest = told.get("kept", 1.0), told.get("of_groups", False), *(told.get(part, 0.0) for part in OF_MEANS)
+        rest = *rest, told.get("unbounded", False)
         return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, *rest)
 
     def told_with(self, less: float) -> CountedRows:
@@ -105,7 +116,7 @@ class CountedRows:
         if self.hidden:
             few = f"up to {self.most:,} of each count, and who has more counts less"
             what = "in how many groups one unit is" if self.of_groups else "how many rows one unit has"
-            return f"noise hides {what}: {few}"
+            return f"noise hides {what}: {few}{NO_END * self.unbounded}"
         one = "group" if self.of_groups else "row"
         rows = f"1 {one}" if self.most == 1 else f"{self.most:,} {one}s"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"

@@ -26,6 +26,9 @@ Floats = NDArray[np.float64]
 
 FARTHEST = 1e6  # times the noise: what moves answers by more hides it
 STEPS = 5
+ENDLESS = 1e40  # times an answer is farther off in redraws where nothing tells how far
+ENDS_FROM = 5  # where what is said of ends is in what is told
+NO_END = 1e30  # what is farther than this is as far as nothing tells
 
 
 class LostParts(NamedTuple):
@@ -41,6 +44,8 @@ class LostParts(NamedTuple):
         The size of all answers together.
     either
         Standard deviation of what a group may be off in either direction, where signs are mixed.
+    endless_down, endless_up
+        1 where nothing tells how much smaller, or larger, an answer is without bounds: its interval has no end there.
     """
 
     more: float = 0.0
@@ -48,6 +53,14 @@ class LostParts(NamedTuple):
     chance: float = 0.0
     whole: float = 0.0
     either: float = 0.0
+    endless_down: float = 0.0
+    endless_up: float = 0.0
+
+    @property
+    def told(self) -> tuple[float, ...]:
+        """The same as it is recorded: what is said of ends only where one is missing."""
+        kept = tuple(map(float, self))
+        return kept if self.endless_down or self.endless_up else kept[:ENDS_FROM]
 
     def moves(self, values: Floats, noise: Floats | float) -> tuple[Floats, Floats]:
         """Return standard deviations of how much smaller answers may be without bounds, and how much larger.
@@ -79,7 +92,10 @@ class LostParts(NamedTuple):
             Of the intervals, and of the noise.
         """
         either = np.hypot(widths, kappa(confidence, law) * self.either)
-        return reach_of(either, self.moves(values, noise), confidence, law)
+        below, above = reach_of(either, self.moves(values, noise), confidence, law)
+        return (np.full_like(below, np.inf) if self.endless_down else below), (
+            np.full_like(above, np.inf) if self.endless_up else above
+        )
 
     def by_chance(self, size: Floats) -> Floats:
         """Return the standard deviation of what falls on groups by chance, given the size of their answers."""
@@ -101,7 +117,11 @@ class LostParts(NamedTuple):
         alike, chance = self.more * size, self.by_chance(size)
         away = np.hypot(alike, chance)
         drawn = np.where(away > 0.0, (alike * in_common + chance * own) / np.maximum(away, 1e-300), in_common)
-        return np.asarray(sign * np.where(drawn > 0.0, away, self.less * size) * drawn + self.either * either)
+        found = sign * np.where(drawn > 0.0, away, self.less * size) * drawn + self.either * either
+        for endless, side in ((self.endless_down, -1.0), (self.endless_up, 1.0)):
+            if endless:  # as likely as not, in proportion as all that is lost; far, and still a number
+                found = np.where(side * in_common > 0.0, ENDLESS * size * in_common, found)
+        return np.asarray(found)
 
     def of_groups(self, groups: int) -> LostParts:
         """Return it of sums over so many groups: what is told of one for itself adds up, as it is the same for all."""

@@ -60,7 +60,8 @@ def with_lost(
             continue
         by_norm = measuring.contribution_of(part).kind == "l2"
         told = (lost.get(i),) if by_norm else (None if rows is None else rows.lost, cut.get(i))
-        if not any(_tells(one) for one in told):
+        unbounded = not by_norm and rows is not None and rows.unbounded and not _each_is_there(measuring, part)
+        if not unbounded and not any(_tells(one) for one in told):
             continue
         one, signed = found[i], function_of(part.kind).of == "numbers"
         whole, sign = _whole(one.value, one.std_error, signed)
@@ -68,7 +69,10 @@ def with_lost(
             off = _by_norm(lost[i], one.value, one.std_error, whole, signed)
         else:
             off = _by_rows(rows, cut.get(i), part, whole, sign)
-        parts[i] = replace(part, lost=tuple(map(float, off)))
+        if unbounded:
+            low, high = part.bounds[:2] if signed and part.bounds is not None else (0, 1)
+            off = off._replace(endless_down=float(low < 0), endless_up=float(high > 0))
+        parts[i] = replace(part, lost=off.told)
     return replace(measuring, parts=tuple(parts))
 
 
@@ -105,10 +109,16 @@ def with_lost_planned(
         if by_norm and sizes.size > 1 and np.isfinite(sizes).all():
             whole, _ = _whole(sizes, np.zeros(sizes.size), function.summed)
             off = _by_norm(taken, sizes, np.zeros(sizes.size), whole, function.summed)
-            parts[i] = replace(part, lost=tuple(map(float, off)))
+            parts[i] = replace(part, lost=off.told)
         else:
             parts[i] = replace(part, moved=taken.below / REACH, moved_down=0.0)
     return replace(measuring, parts=tuple(parts))
+
+
+def _each_is_there(measuring: Measuring, part: AggregateInput) -> bool:
+    """Return whether all units are counted whose rows are drawn: without groups, each has one that is."""
+    component = measuring.component(measuring.blocks[part.blocks[0]].columns[0])
+    return function_of(part.kind).of == "units" and component.input is None and not measuring.grouped
 
 
 def _tells(taken: Taken | None) -> bool:

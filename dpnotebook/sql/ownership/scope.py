@@ -181,6 +181,10 @@ class Scope:
         if written.name.casefold() == ROW_UNIT:
             return "the rows of a table without a unit column have no name: write COUNT(*) to count them"
         qualifiers = list(dict.fromkeys(column.qualifier for column in self.columns if column.qualifier))
+        dotted = f"{written.table}.{written.name}".casefold()
+        found = next((column.name for column in self.columns if column.name.casefold() == dotted), None)
+        if found is not None:
+            return f"{shorten(found)} is one name, with a point in it: write it in double quotes"
         if written.table and written.table.casefold() not in qualifiers:
             return f"there is no table {shorten(written.table)} in this FROM; there are {listed(qualifiers)}"
         near = next((name for name in self.dropped if name.casefold() == written.name.casefold()), None)
@@ -208,4 +212,8 @@ def _ambiguous(written: exp.Column, found: list[Column]) -> str:
     qualified = [f"{column.qualifier}.{column.name}" for column in found if column.qualifier]
     if len({name.casefold() for name in qualified}) == len(found) and not written.table:
         return f"{written.name} can be {' or '.join(qualified)}; write one of them"
+    origins = {column.origin for column in found if column.origin is not None}
+    if len(origins) == len(found) and len({table for table, _ in origins}) == 1 and len(set(qualified)) == len(found):
+        names = " and ".join(shorten(name) for _, name in sorted(origins))
+        return f"{names} differ only in case, which SQL cannot tell apart; rename one of them before protect()"
     return f"{written.name} is the name of several columns; give each its own name with AS"
