@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Pred
 
 MAX_PRODUCTS = 100_000
 MAX_DENSE = 10**8
-MOST_KEPT = 10**4  # cells that are kept with a predicate: plans ask for them again and again
+MOST_KEPT = 1_000  # of the cells of a condition: of thousands of conditions these stay a few MB
 MAX_TEXT = 400
 
 MAX_NESTING = 100
@@ -143,8 +143,7 @@ class Predicate:
     @cached_property
     def key(self) -> str:
         """A name for what it means, the same in every process; equal on one domain exactly for equal predicates."""
-        text = json.dumps(self.to_json(), separators=(",", ":"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _key_of_everything() if self.is_everything else _key_of(self.to_json())
 
     def products(self) -> list[dict[str, Mask]]:
         """Return disjoint boxes that together are the predicate: per box, masks of the columns that it constrains.
@@ -297,6 +296,17 @@ class Predicate:
             If the object is no predicate over this domain.
         """
         return cls(domain, diagram.read(obj, domain.names, domain.shape))
+
+
+def _key_of(written: Mapping[str, Any]) -> str:
+    text = json.dumps(written, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _key_of_everything() -> str:
+    """Return the name of what every cell satisfies, of whatever domain: most of what is asked."""
+    return _key_of(diagram.write(TRUE, (), ()))
 
 
 def _nothing(expression: Expression, domain: Domain) -> str:
