@@ -55,12 +55,13 @@ class _CountsAlike:
 
 def _alike(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) -> Iterator[_CountsAlike]:
     """Yield counts by what they have in common, over the cells of some attributes of a domain."""
-    found: dict[tuple[tuple[Axis, ...], tuple[str, ...]], list[int]] = {}
+    found: dict[str, list[int]] = {}
     for number, part in enumerate(counts):
-        found.setdefault((part.axes, part.where.attributes), []).append(number)
+        found.setdefault(part.form, []).append(number)
     everything = Predicate.everything(domain)
-    for (axes, told), numbers in found.items():
-        told = tuple(sorted(told, key=names.index))
+    for numbers in found.values():
+        axes = counts[numbers[0]].axes
+        told = tuple(sorted(counts[numbers[0]].where.attributes, key=names.index))
         levels = [Axis(name, tuple(range(domain[name].size))) for name in told]
         group, box = (places(sides, everything, domain, names) for sides in (axes, levels))
         at_once = max(1, AT_ONCE // math.prod(axis.size for axis in levels))
@@ -70,16 +71,73 @@ def _alike(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) 
             yield _CountsAlike(some, axes, told, group, box, taking)
 
 
-def groups_of(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) -> list[NDArray[np.signedinteger]]:
+@dataclass(frozen=True, eq=False, slots=True)
+class CellGroups:
+    """The group of every cell, of one of many disjoint counts: written out when it is looked at.
+
+    Parameters
+    ----------
+    group, box
+        As in `_CountsAlike`; of groups as the smallest integers that hold them and one more: there are many cells.
+    taking
+        Which of the combinations take part, shape (combinations,).
+    """
+
+    group: NDArray[np.signedinteger]
+    box: Indices
+    taking: NDArray[np.bool_]
+
+    def __call__(self) -> NDArray[np.signedinteger]:
+        """Return the group of every cell, -1 for none, shape (cells,)."""
+        return np.where(self.taking[self.box], self.group, self.group.dtype.type(-1))
+
+
+def groups_of(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) -> list[CellGroups]:
     """Return what `places` says of the cells of some attributes, of many disjoint counts; as small integers."""
-    found: list[NDArray[np.signedinteger]] = [np.empty(0, dtype=np.int8)] * len(counts)
+    found: dict[int, CellGroups] = {}
     for alike in _alike(counts, domain, names):
-        # As the smallest integers that hold them and one more: there are many cells.
         group = alike.group.astype(np.min_scalar_type(-2 * int(alike.group.max(initial=0)) - 4))
-        rows = np.where(alike.taking[:, alike.box], group, group.dtype.type(-1))
-        for number, row in zip(alike.numbers, rows, strict=True):
-            found[number] = row
-    return found
+        rows = zip(alike.numbers, alike.taking, strict=True)
+        found.update((number, CellGroups(group, alike.box, row)) for number, row in rows)
+    return [found[number] for number in range(len(counts))]
+
+
+class CountsOfCells:
+    """Many disjoint counts over the cells of some attributes, below each other: multiplied by what they have in common.
+
+    Parameters
+    ----------
+    counts
+        The counts.
+    domain, names
+        The attributes whose cells are meant, of which domain.
+    labels
+        The place of every cell among the columns that are multiplied, shape (cells,).
+    """
+
+    def __init__(self, counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str], labels: Indices) -> None:
+        from scipy.sparse import csr_array
+
+        self._labels = labels
+        starts = np.cumsum([0, *(part.operator.shape[0] for part in counts)])
+        self._queries = int(starts[-1])
+        self._alike: list[tuple[csr_array, NDArray[np.bool_], Indices]] = []
+        for alike in _alike(counts, domain, names):
+            groups, boxes = math.prod(axis.size for axis in alike.axes), alike.taking.shape[1]
+            inside = np.flatnonzero(alike.group >= 0)
+            places_of = alike.group[inside] * boxes + alike.box[inside]
+            summing = csr_array((np.ones(inside.size), (places_of, inside)), shape=(groups * boxes, labels.size))
+            rows = starts[alike.numbers][:, None] + np.arange(groups)
+            self._alike.append((summing, alike.taking, rows))
+
+    def times(self, coefficients: Floats) -> Floats:
+        """Return the products of all queries with some columns, shape (columns, m): shape (queries, m)."""
+        cells = np.ascontiguousarray(coefficients[self._labels])
+        found = np.zeros((self._queries, cells.shape[1]))
+        for summing, taking, rows in self._alike:
+            own = (summing @ cells).reshape(rows.shape[1], taking.shape[1], -1)
+            found[rows] = (taking.astype(float) @ own).transpose(1, 0, 2)
+        return found
 
 
 def told_of_cells(

@@ -64,6 +64,16 @@ class ProductTerm:
         return frozenset(axis.attribute for axis in self.axes) | frozenset(self.where.attributes)
 
     @cached_property
+    def is_counts(self) -> bool:
+        """Whether its answers are disjoint counts, one a cell of the histogram."""
+        return self.weight == 1 and is_identity(self.operator)
+
+    @cached_property
+    def form(self) -> str:
+        """A text that is equal for parts with the same sides, of rows that are told by the same attributes."""
+        return f"{[(axis.attribute, axis.levels) for axis in self.axes]} {self.where.attributes}"
+
+    @cached_property
     def run(self) -> slice | None:
         """The places of its numbers among those of its measurement, where they follow each other: mostly they do."""
         if not self.columns.size or (np.diff(self.columns) != 1).any():
