@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, every_cell, one_atom
 from dpnotebook.planner.block_queries import MOST_ENTRIES, Queries, bins_of, queries_of, same_queries
-from dpnotebook.planner.cell_counts import CellGroups, CountsOfCells, groups_of, told_of_cells
+from dpnotebook.planner.cell_counts import CellGroups, CountsAlike, CountsOfCells, alike_in, groups_of, told_of_cells
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
 from dpnotebook.planner.product_terms import ProductTerm
@@ -95,6 +96,7 @@ class LeastSquaresState:
         self.latest_beside: Any = None  # what a question and what might be measured have to do with each other
         self.latest_rows: Any = None  # what was measured, by the few queries of several atoms
         self._parts: tuple[int, StackedParts] | None = None
+        self._latest_alike: tuple[Sequence[ProductTerm], Sequence[CountsAlike]] | None = None
         self._passing = False  # whether it is looked at once: nothing is then worked out for the next time
 
     def add(self, parts: Iterable[Observation], most: int = MOST_ATOMS) -> None:
@@ -253,13 +255,15 @@ class LeastSquaresState:
     @property
     def _stacked(self) -> StackedParts | None:
         """The parts that are known, stacked where they are many and looked at more than once."""
-        if self._passing or len(self.sources) < MANY:
+        if len(self.sources) < MANY:
             return None
         if self._parts is None or self._parts[0] != self.information.changes:
             parts = [*self.sources.values()]
             counts = None
             if self.atoms.every and all(part.summed is None and part.part.is_counts for part in parts):
-                counts = CountsOfCells([part.part for part in parts], self.domain, self.names, self.atoms.labels)
+                counts = CountsOfCells(self._in_common([part.part for part in parts]), self.atoms.labels)
+            elif self._passing:
+                return None
             self._parts = self.information.changes, StackedParts(parts, self.atoms.count, counts)
         return self._parts[1]
 
@@ -333,7 +337,14 @@ class LeastSquaresState:
     def _groups(self, parts: Sequence[Observation]) -> dict[Name, CellGroups]:
         """Return the group of every cell of those of some parts that are disjoint counts and not here yet."""
         new = {one.name: one.part for one in parts if one.name not in self.sources and one.part.is_counts}
-        return dict(zip(new, groups_of([*new.values()], self.domain, self.names), strict=True))
+        return dict(zip(new, groups_of(self._in_common([*new.values()])), strict=True))
+
+    def _in_common(self, counts: Sequence[ProductTerm]) -> Sequence[CountsAlike]:
+        """Return disjoint counts by what they have in common; of the latest it is kept, as a new block looks thrice."""
+        kept = self._latest_alike
+        if kept is None or len(kept[0]) != len(counts) or any(map(operator.is_not, kept[0], counts)):
+            kept = self._latest_alike = counts, [*alike_in(counts, self.domain, self.names)]
+        return kept[1]
 
     def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
@@ -402,11 +413,10 @@ class LeastSquaresState:
     def _add_counts(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add disjoint counts to what is known of cells, of which each is an atom, as `_add_up` does."""
         matrix, vector = told_of_cells(
-            [source.part for _, source in found],
+            self._in_common([source.part for _, source in found]),
             np.array([one.precision - source.total for one, source in found]),
             [one.weighted - source.weighted for one, source in found],
-            self.domain,
-            self.names,
+            self.atoms.sizes,
         )
         cells = self.atoms.first
         if (cells[1:] < cells[:-1]).any():  # they came one after the other

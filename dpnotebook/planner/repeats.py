@@ -47,7 +47,7 @@ class Repeats:
     latest
         The release of the latest of them, and minus its place there; of a measurement that refines another, the other.
     sided
-        What `level_classes` made of them, and over which attributes: the latest.
+        What `level_classes` made of them, by the attributes over which: the latest few.
     """
 
     measurement: Measurement
@@ -56,7 +56,7 @@ class Repeats:
     precision: float = 0.0
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
-    sided: tuple[tuple[str, ...], Any] | None = field(default=None, init=False, repr=False)
+    sided: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
     _told: dict[frozenset[str], Sequence[Observation]] = field(default_factory=dict, init=False, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)

@@ -200,15 +200,22 @@ class Predicate:
         cells = diagram.cells(self._root, place_of, shape)
         return np.array(cells.transpose(np.argsort(order)), order="C")
 
+    @property
+    def cells(self) -> NDArray[np.bool_]:
+        """Whether each cell of its attributes satisfies it, shape (cells,), read-only; as `dense` says."""
+        return self.dense(self.attributes).reshape(-1) if self._own is None else self._own.reshape(-1)
+
     @cached_property
     def _own(self) -> NDArray[np.bool_] | None:
-        """Whether each cell of its attributes satisfies it, as `dense` says; None for more than are kept."""
+        """The same in the shape of `dense`; None for more than are kept."""
         domain = self.domain
         places = [domain.names.index(name) for name in self.attributes]
         shape = tuple(domain.shape[place] for place in places)
         if math.prod(shape) > MOST_KEPT:
             return None
-        return np.array(diagram.cells(self._root, {index: at for at, index in enumerate(places)}, shape), order="C")
+        found = np.array(diagram.cells(self._root, {index: at for at, index in enumerate(places)}, shape), order="C")
+        found.setflags(write=False)
+        return found
 
     def mapped(self, domain: Domain, levels: Mapping[str, NDArray[np.int64]]) -> Predicate:
         """Return a predicate over another domain that is true where this one is true of the levels of this domain.

@@ -118,7 +118,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
         monkeypatch.setattr(module, attribute, counts)
 
     counting("rows", Information, "add", lambda _, rows, *__: rows.shape[0])
-    counting("rows", least_squares_state, "told_of_cells", lambda counts, *_: sum(one.columns.size for one in counts))
+    counting("rows", least_squares_state, "told_of_cells", lambda counts, _, said, __: sum(one.size for one in said))
     counting("parsed", Predicate, "from_json")
     domain, measured, releases = recorded(range(1, REPEATS + 1), noise)
     part = ProductTerm(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))
