@@ -232,7 +232,7 @@ def coverage(session, text, runs):
             exact = np.asarray(exact).reshape(-1, one.measured)
             drawn = [draw_integers(one.noise, scale, len(exact)) for scale in one.scales]
             noisy.append(exact + np.stack(drawn, axis=1))
-        found = replace(record, answers=tuple(noisy))
+        found = replace(record, numbers=tuple(noisy))
         frame = reveal_statement(found, query.question, 0.95, accountant, *above).frame
         held += [(frame[f"{name}_lower"] <= truth[name]) & (truth[name] <= frame[f"{name}_upper"]) for name in columns]
     return held

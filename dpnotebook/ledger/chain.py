@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 GENESIS = bytes(32)
+FIRST = len(b"dpnotebook ledger entry 1").to_bytes(8, "big") + b"dpnotebook ledger entry 1"  # of what is hashed
 KINDS = ("open", "register", "correct", "extend", "grow", "population", "charge", "record", "budget", "policy")
 
 
@@ -70,8 +71,13 @@ def entry_after(number: int, prev: bytes, kind: str, payload: bytes) -> Entry:
 
 def entry_hash(number: int, kind: str, time: str, payload: bytes, prev: bytes) -> bytes:
     """Return the SHA-256 of an entry: every part preceded by its length, so that no two entries read alike."""
-    parts = (b"dpnotebook ledger entry 1", str(number).encode(), kind.encode(), time.encode(), payload, prev)
-    return hashlib.sha256(b"".join([len(part).to_bytes(8, "big") + part for part in parts])).digest()
+    a, b, c = b"%d" % number, kind.encode(), time.encode()
+    parts = (FIRST, _length(a), a, _length(b), b, _length(c), c, _length(payload), payload, _length(prev), prev)
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def _length(part: bytes) -> bytes:
+    return len(part).to_bytes(8, "big")
 
 
 def entry_from_row(row: tuple[Any, ...]) -> Entry:

@@ -24,7 +24,8 @@ from dpnotebook.ledger.failures import corrupt
 
 APPLICATION = 0x64706E62  # "dpnb"
 EARLIER = 1  # versions that kept commits in a write-ahead log; they refuse what is of the later format
-FORMAT = 2
+WIDE = 2  # versions that kept recorded numbers as 64-bit integers, and cannot read shorter ones
+FORMAT = 3
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _LIVE = 1.0  # seconds; a journal that another kernel is writing is another one long before
 _ROLLBACK = 1  # what a file's header says of its journal; 2 is a write-ahead log
@@ -64,7 +65,7 @@ def check_beside(path: str) -> None:
     header = _header(path)
     if int.from_bytes(header[68:72], "big") != APPLICATION:
         return
-    if log and int.from_bytes(header[60:64], "big") == FORMAT and header[18] == _ROLLBACK:
+    if log and int.from_bytes(header[60:64], "big") > EARLIER and header[18] == _ROLLBACK:
         raise _stranger(path, "-wal", "a ledger keeps nothing in such a file")
     if journal:
         _check_journal(path)

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
-from dpnotebook.ledger.releases import Charge, Record, charge_from, record_from, unpack
+from dpnotebook.ledger.releases import Charge, Record, charge_from, recorded_from, unpack
 from dpnotebook.ledger.replay import ChargeLine, Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS
 
@@ -95,8 +95,8 @@ def read_records(connection: sqlite3.Connection, lines: Sequence[ChargeLine]) ->
             charge, _ = _checked(rows.get(line.entry), line.entry)
             entry, blob = _checked(rows.get(line.record), line.record)
             values = entry.values
-            charged = charge_from(charge.values, charge.time, line.since)
-            yield record_from(charged, unpack(blob, values["answers"]), values["details"])
+            answers = unpack(blob, values["answers"])
+            yield recorded_from(charge.values, charge.time, line.since, answers, values["details"])
 
 
 def read_history(connection: sqlite3.Connection, view: Replay) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from dpnotebook.errors import LedgerError
 from dpnotebook.ledger.exposure import check_exposure
 from dpnotebook.ledger.failures import corrupt, translated, translated_system
 from dpnotebook.ledger.files import check_place, create, place_of, way_to_read
-from dpnotebook.ledger.journals import APPLICATION, EARLIER, FORMAT, check_beside, use_rollback_journal
+from dpnotebook.ledger.journals import APPLICATION, EARLIER, FORMAT, WIDE, check_beside, use_rollback_journal
 
 MEMORY = ":memory:"
 TURN = 0.25  # seconds
@@ -210,7 +210,7 @@ class Store:
         version = _recognise(connection, self.path)
         if self._upgrades and connection.execute("PRAGMA journal_mode").fetchone()[0] == b"wal":
             use_rollback_journal(connection, self.path, patience)
-        if self._upgrades and version == EARLIER:
+        if self._upgrades and version != FORMAT:
             self._patiently(connection, f"PRAGMA user_version = {FORMAT}")
         return connection
 
@@ -258,7 +258,7 @@ def _recognise(connection: sqlite3.Connection, path: str) -> int:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise corrupt(path, "it is a database of another program")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version not in (EARLIER, FORMAT):
+    if version not in (EARLIER, WIDE, FORMAT):
         raise LedgerError(f"{path} was written by another version of dpnotebook (format {version}); use that one")
     return int(version)
 

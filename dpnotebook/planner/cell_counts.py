@@ -28,7 +28,7 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class _CountsAlike:
+class CountsAlike:
     """Counts over the same axes, of rows that are told by the same attributes.
 
     Parameters
@@ -53,60 +53,113 @@ class _CountsAlike:
     taking: NDArray[np.bool_]
 
 
-def _alike(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) -> Iterator[_CountsAlike]:
-    """Yield counts by what they have in common, over the cells of some attributes of a domain."""
-    found: dict[tuple[tuple[Axis, ...], tuple[str, ...]], list[int]] = {}
+def alike_in(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) -> Iterator[CountsAlike]:
+    """Yield disjoint counts by what they have in common, over the cells of some attributes of a domain."""
+    found: dict[str, list[int]] = {}
     for number, part in enumerate(counts):
-        found.setdefault((part.axes, part.where.attributes), []).append(number)
+        found.setdefault(part.form, []).append(number)
     everything = Predicate.everything(domain)
-    for (axes, told), numbers in found.items():
-        told = tuple(sorted(told, key=names.index))
+    for numbers in found.values():
+        axes = counts[numbers[0]].axes
+        told = tuple(sorted(where := counts[numbers[0]].where.attributes, key=names.index))
         levels = [Axis(name, tuple(range(domain[name].size))) for name in told]
         group, box = (places(sides, everything, domain, names) for sides in (axes, levels))
         at_once = max(1, AT_ONCE // math.prod(axis.size for axis in levels))
         for start in range(0, len(numbers), at_once):
             some = numbers[start : start + at_once]
-            taking = np.concatenate([counts[number].where.dense(told).reshape(1, -1) for number in some])
-            yield _CountsAlike(some, axes, told, group, box, taking)
+            rows = (counts[number].where for number in some)
+            taking = np.array([row.cells if told == where else row.dense(told).reshape(-1) for row in rows])
+            yield CountsAlike(some, axes, told, group, box, taking)
 
 
-def groups_of(counts: Sequence[ProductTerm], domain: Domain, names: Sequence[str]) -> list[NDArray[np.signedinteger]]:
+@dataclass(frozen=True, eq=False, slots=True)
+class CellGroups:
+    """The group of every cell, of one of many disjoint counts: written out when it is looked at.
+
+    Parameters
+    ----------
+    group, box
+        As in `CountsAlike`; of groups as the smallest integers that hold them and one more: there are many cells.
+    taking
+        Which of the combinations take part, shape (combinations,).
+    """
+
+    group: NDArray[np.signedinteger]
+    box: Indices
+    taking: NDArray[np.bool_]
+
+    def __call__(self) -> NDArray[np.signedinteger]:
+        """Return the group of every cell, -1 for none, shape (cells,)."""
+        return np.where(self.taking[self.box], self.group, self.group.dtype.type(-1))
+
+
+def groups_of(in_common: Sequence[CountsAlike]) -> list[CellGroups]:
     """Return what `places` says of the cells of some attributes, of many disjoint counts; as small integers."""
-    found: list[NDArray[np.signedinteger]] = [np.empty(0, dtype=np.int8)] * len(counts)
-    for alike in _alike(counts, domain, names):
-        # As the smallest integers that hold them and one more: there are many cells.
+    found: dict[int, CellGroups] = {}
+    for alike in in_common:
         group = alike.group.astype(np.min_scalar_type(-2 * int(alike.group.max(initial=0)) - 4))
-        rows = np.where(alike.taking[:, alike.box], group, group.dtype.type(-1))
-        for number, row in zip(alike.numbers, rows, strict=True):
-            found[number] = row
-    return found
+        rows = zip(alike.numbers, alike.taking, strict=True)
+        found.update((number, CellGroups(group, alike.box, row)) for number, row in rows)
+    return [found[number] for number in range(len(found))]
+
+
+class CountsOfCells:
+    """Many disjoint counts over the cells of some attributes, below each other: multiplied by what they have in common.
+
+    Parameters
+    ----------
+    in_common
+        The counts, as `alike_in` has them.
+    labels
+        The place of every cell among the columns that are multiplied, shape (cells,).
+    """
+
+    def __init__(self, in_common: Sequence[CountsAlike], labels: Indices) -> None:
+        from scipy.sparse import csr_array
+
+        self._labels = labels
+        sizes = {number: math.prod(axis.size for axis in one.axes) for one in in_common for number in one.numbers}
+        starts = np.cumsum([0, *(sizes[number] for number in range(len(sizes)))])
+        self._queries = int(starts[-1])
+        self._alike: list[tuple[csr_array, NDArray[np.bool_], Indices]] = []
+        for alike in in_common:
+            groups, boxes = math.prod(axis.size for axis in alike.axes), alike.taking.shape[1]
+            inside = np.flatnonzero(alike.group >= 0)
+            places_of = alike.group[inside] * boxes + alike.box[inside]
+            summing = csr_array((np.ones(inside.size), (places_of, inside)), shape=(groups * boxes, labels.size))
+            rows = starts[alike.numbers][:, None] + np.arange(groups)
+            self._alike.append((summing, alike.taking, rows))
+
+    def times(self, coefficients: Floats) -> Floats:
+        """Return the products of all queries with some columns, shape (columns, m): shape (queries, m)."""
+        cells = np.ascontiguousarray(coefficients[self._labels])
+        found = np.zeros((self._queries, cells.shape[1]))
+        for summing, taking, rows in self._alike:
+            own = (summing @ cells).reshape(rows.shape[1], taking.shape[1], -1)
+            found[rows] = (taking.astype(float) @ own).transpose(1, 0, 2)
+        return found
 
 
 def told_of_cells(
-    counts: Sequence[ProductTerm],
-    precision: Floats,
-    weighted: Sequence[Floats],
-    domain: Domain,
-    names: Sequence[str],
+    in_common: Sequence[CountsAlike], precision: Floats, weighted: Sequence[Floats], sizes: Mapping[str, int]
 ) -> tuple[Floats, Floats]:
     """Return what disjoint counts say of the cells: their information matrix, and the vector, as in `information`.
 
     Parameters
     ----------
-    counts
-        The counts.
+    in_common
+        The counts, as `alike_in` has them.
     precision
         One over the variance of each number, shape (counts,).
     weighted
         Precision times number of each.
-    domain, names
-        The attributes whose cells are meant, of which domain.
+    sizes
+        Of each of the attributes whose cells are meant the number of levels.
     """
-    sizes = {name: domain[name].size for name in names}
     cells = math.prod(sizes.values())
     matrix, vector = np.zeros((cells, cells)), np.zeros(cells)
     # What is told of fewer levels is added to what is told of more of them, before that is to all cells.
-    alike_most_first = sorted(_alike(counts, domain, names), key=lambda alike: -len(alike.told))
+    alike_most_first = sorted(in_common, key=lambda alike: -len(alike.told))
     found: dict[tuple[Axis, ...], list[Floats]] = {}
     for alike in alike_most_first:
         both = _of_pairs(alike, precision[alike.numbers], sizes)
@@ -130,7 +183,7 @@ def _sides(axes: Sequence[Axis], sizes: Mapping[str, int]) -> tuple[list[int], l
     return apart, others
 
 
-def _of_pairs(alike: _CountsAlike, precision: Floats, sizes: Mapping[str, int]) -> Floats:
+def _of_pairs(alike: CountsAlike, precision: Floats, sizes: Mapping[str, int]) -> Floats:
     """Return what counts say of pairs of cells that have the same levels along the axes.
 
     Shape (levels of each attribute along the axes..., levels of each other one..., the same again...); 1 instead of the

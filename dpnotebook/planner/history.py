@@ -111,7 +111,7 @@ class RecordedRelease(Protocol):
         """What it cost."""
 
     @property
-    def answers(self) -> Sequence[NDArray[np.int64]]:
+    def numbers(self) -> Sequence[NDArray[np.signedinteger[Any]]]:
         """The noisy numbers, one array a measurement."""
 
 
@@ -208,7 +208,7 @@ class History:
             self.answered.take(release.number, release.question, release.plan, release.details)
             plan = with_chosen(release.plan, release.details)
             for index, planned in enumerate(planned_from_json(plan, self.domain, self._measurements)):
-                self._take(planned, (release.number, index), release.answers[index])
+                self._take(planned, (release.number, index), release.numbers[index])
         self.version = max(self.version, version)
 
     def _take_earlier(self, release: RecordedRelease) -> None:
@@ -222,7 +222,7 @@ class History:
         for index, planned in enumerate(planned_from_json(plan, found.before, known)):
             measurement = under(planned.measurement, found)
             if measurement is not None:
-                self._take(replace(planned, measurement=measurement), (release.number, index), release.answers[index])
+                self._take(replace(planned, measurement=measurement), (release.number, index), release.numbers[index])
                 self.not_refined |= {(release.number, index)}
             elif release.number not in self.lost[-1:]:
                 self.lost.append(release.number)

@@ -47,6 +47,7 @@ class Information:
         self._inverse: Floats | None = np.zeros((atoms, atoms))
         self._probes: tuple[Floats, Floats] | None = None
         self._shared = False  # with a copy: then arrays are copied before one is written to
+        self._together = False  # whether much of it came at once, which is of all cells: its rank is likely to be full
         self._seen = False  # whether anything was added: before that there is nothing to copy
         self.updated = False  # whether G was added to since it was made from X: then rounding adds up in it
         self.changes = 0  # how often this was added to or split
@@ -69,7 +70,7 @@ class Information:
     def inverse(self) -> Floats:
         """A generalised inverse of the information matrix, shape (atoms, atoms)."""
         if self._inverse is None:
-            self._inverse, _ = generalised_inverse(self.matrix)
+            self._inverse, _ = generalised_inverse(self.matrix, every=self._together)
             self.updated = False
         return self._inverse
 
@@ -87,7 +88,7 @@ class Information:
         twin = Information(0)
         twin.matrix, twin.vector, twin._inverse = self.matrix, self.vector, self._inverse
         twin._probes, twin._seen, twin.changes = self._probes, self._seen, self.changes
-        twin.updated = self.updated
+        twin.updated, twin._together = self.updated, self._together
         self._shared = twin._shared = True
         return twin
 
@@ -159,7 +160,7 @@ class Information:
             matrix, vector = self.matrix + matrix, self.vector + vector
         self.matrix, self.vector, self._shared = matrix, vector, False
         self._probes = self._inverse = None
-        self._seen = True
+        self._seen = self._together = True
         self.changes += 1
 
     def _increase(self, rows: Floats | csr_array, precision: Floats) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -34,8 +35,8 @@ class Item:
         The scale of its noise.
     variance
         Variance of each number.
-    noisy
-        The numbers, shape (components, queries).
+    numbers, bits
+        The numbers, shape (components, queries), times 2^bits: as few bytes as the ledger gives.
     refines
         The measurement that this one is a more accurate version of.
     group
@@ -46,9 +47,20 @@ class Item:
     measurement: Measurement
     scale: Fraction
     variance: float
-    noisy: Floats = field(repr=False)
+    numbers: NDArray[Any] = field(repr=False)
     refines: Key | None = None
     group: str | None = None
+    bits: int = 0
+
+    @property
+    def unit(self) -> float:
+        """What 1 in the numbers is worth: a power of two, by which nothing is rounded."""
+        return math.ldexp(1.0, -self.bits)
+
+    @property
+    def noisy(self) -> Floats:
+        """The numbers, shape (components, queries)."""
+        return np.asarray(self.numbers * self.unit, dtype=float)
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -65,6 +77,5 @@ def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) ->
     """Return a measurement as it is recorded, with its noisy numbers as integers; before it is made with None."""
     if noisy is None:
         noisy = np.zeros((planned.measurement.summand.components, planned.measurement.operator.shape[0]))
-    values = np.ldexp(noisy.astype(float), -planned.bits)
     variance = _variance(law, planned.scale.numerator, planned.scale.denominator)
-    return Item(key, planned.measurement, planned.scale, variance, values, planned.refines, planned.group)
+    return Item(key, planned.measurement, planned.scale, variance, noisy, planned.refines, planned.group, planned.bits)

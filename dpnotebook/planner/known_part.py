@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +13,14 @@ from dpnotebook.planner.product_terms import ProductTerm
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Classes = NDArray[np.signedinteger[Any]]
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 
 Key = tuple[int, int]
 Name = tuple[str, int]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # never changed, but a frozen one takes three times as long to make
 class Observation:
     """What all measurements of the same queries say, one part of theirs: as much as one, of all their precision.
 
@@ -52,7 +53,7 @@ class Observation:
         return self.asked, self.index
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # never changed, as above
 class KnownPart:
     """A part of recorded measurements of the same queries, as the block holds it.
 
@@ -62,8 +63,9 @@ class KnownPart:
         Its queries.
     columns
         Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
-    atoms
-        The class of every atom, -1 for none; as small integers as hold it, there is one such array a measurement.
+    of_atoms
+        The class of every atom, -1 for none; as small integers as hold it, there is one such array a measurement. Or
+        what works it out: of a thousand tables over the same cells hardly ever one is looked at by itself.
     queries
         How many queries there are.
     summed
@@ -74,12 +76,17 @@ class KnownPart:
 
     part: ProductTerm
     columns: Floats | None
-    atoms: NDArray[np.signedinteger[Any]]
+    of_atoms: Classes | Callable[[], Classes]
     queries: int
     summed: Indices | None = None
     total: float = 0.0
     weighted: Floats | float = field(default=0.0, repr=False)
     repeats: Mapping[Key, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def atoms(self) -> Classes:
+        """The class of every atom, -1 for none."""
+        return self.of_atoms() if callable(self.of_atoms) else self.of_atoms
 
     @property
     def precision(self) -> float | Floats:
@@ -99,10 +106,11 @@ class KnownPart:
 
     def entries(self) -> tuple[NDArray[Any], NDArray[Any], Floats]:
         """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
-        inside = np.flatnonzero(self.atoms >= 0).astype(np.int32)
+        atoms = self.atoms
+        inside = np.flatnonzero(atoms >= 0).astype(np.int32)
         if self.columns is None:
-            return self.atoms[inside].astype(np.int32), inside, np.ones(inside.size)
-        rows = self.columns[:, self.atoms[inside]]
+            return atoms[inside].astype(np.int32), inside, np.ones(inside.size)
+        rows = self.columns[:, atoms[inside]]
         queries, places = np.nonzero(rows)
         return queries, inside[places], rows[queries, places]
 
@@ -111,9 +119,10 @@ class KnownPart:
 
         Shape (m, queries).
         """
-        inside, count = self.atoms >= 0, coefficients.shape[0]
+        atoms, count = self.atoms, coefficients.shape[0]
+        inside = atoms >= 0
         classes = self.queries if self.columns is None else self.columns.shape[1]
-        bins = np.arange(count)[:, None] * classes + self.atoms[inside]
+        bins = np.arange(count)[:, None] * classes + atoms[inside]
         own = np.bincount(bins.ravel(), coefficients[:, inside].ravel(), count * classes).reshape(count, classes)
         return np.asarray((own if self.columns is None else own @ self.columns.T) * self.precision)
 

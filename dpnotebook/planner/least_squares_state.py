@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +14,16 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, every_cell, one_atom
 from dpnotebook.planner.block_queries import MOST_ENTRIES, Queries, bins_of, queries_of, same_queries
-from dpnotebook.planner.cell_counts import groups_of, told_of_cells
+from dpnotebook.planner.cell_counts import CellGroups, CountsAlike, CountsOfCells, alike_in, groups_of, told_of_cells
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.known_part import Key, KnownPart, Name, Observation, Sums
-from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
 from dpnotebook.planner.solved import LOST, SCREENED, Solved, screened, solve_bins
 from dpnotebook.planner.stacked_parts import MANY, StackedParts, draws_of
 
-AT_ONCE = 2_048  # queries that are added together: more than an inverse is updated for, see `information`
+AT_ONCE = 2_048  # queries that are added together: more than an inverse is updated for, see `information`,
+WRITTEN_OUT = 2**16  # or so many that have as many entries together: written out they take several times their room
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
 FEW = 500  # classes of cells whose residuals are looked at entry by entry for what is shown
@@ -52,11 +54,6 @@ class Estimate:
 
 class _NoRoom(Exception):
     """Not all that is to be added has room."""
-
-
-def _is_counts(part: ProductTerm) -> bool:
-    """Return whether a part is disjoint counts."""
-    return part.weight == 1 and is_identity(part.operator)
 
 
 def _lost(solved: Solved, variances: Floats, whole: NDArray[np.bool_], queries: Queries, within: float) -> bool:
@@ -99,6 +96,7 @@ class LeastSquaresState:
         self.latest_beside: Any = None  # what a question and what might be measured have to do with each other
         self.latest_rows: Any = None  # what was measured, by the few queries of several atoms
         self._parts: tuple[int, StackedParts] | None = None
+        self._latest_alike: tuple[Sequence[ProductTerm], Sequence[CountsAlike]] | None = None
         self._passing = False  # whether it is looked at once: nothing is then worked out for the next time
 
     def add(self, parts: Iterable[Observation], most: int = MOST_ATOMS) -> None:
@@ -257,10 +255,16 @@ class LeastSquaresState:
     @property
     def _stacked(self) -> StackedParts | None:
         """The parts that are known, stacked where they are many and looked at more than once."""
-        if self._passing or len(self.sources) < MANY:
+        if len(self.sources) < MANY:
             return None
         if self._parts is None or self._parts[0] != self.information.changes:
-            self._parts = self.information.changes, StackedParts([*self.sources.values()], self.atoms.count)
+            parts = [*self.sources.values()]
+            counts = None
+            if self.atoms.every and all(part.summed is None and part.part.is_counts for part in parts):
+                counts = CountsOfCells(self._in_common([part.part for part in parts]), self.atoms.labels)
+            elif self._passing:
+                return None
+            self._parts = self.information.changes, StackedParts(parts, self.atoms.count, counts)
         return self._parts[1]
 
     def mixed(self, queries: Queries, mixtures: Floats) -> Floats:
@@ -278,18 +282,27 @@ class LeastSquaresState:
                 one,
                 self.sources[one.name]
                 if cells is None
-                else KnownPart(one.part, columns, cells[self.atoms.first], one.part.operator.shape[0]),
+                else KnownPart(one.part, columns, self._of_atoms(cells), one.part.operator.shape[0]),
             )
             for one, cells, columns in prepared
         ]
 
+    def _of_atoms(self, cells: NDArray[Any] | CellGroups) -> NDArray[Any] | Callable[[], NDArray[Any]]:
+        """Return the class of every atom, or what works it out, from those of every cell."""
+        if not isinstance(cells, CellGroups):
+            return cells[self.atoms.first]
+        first = self.atoms.first
+        if not self.atoms.every:
+            return cells()[first]
+        return cells if first is self.atoms.labels else lambda: cells()[first]
+
     def _refined(
         self, parts: Iterable[Observation], most: int, *, whole: bool = False
-    ) -> tuple[Atoms, Indices, list[tuple[Observation, NDArray[Any] | None, Floats | None]]]:
+    ) -> tuple[Atoms, Indices, list[tuple[Observation, NDArray[Any] | CellGroups | None, Floats | None]]]:
         """Return the atoms that measurements tell apart, the present one in which each lies, and their classes."""
         atoms, parents = self.atoms, np.arange(self.atoms.count)
-        prepared: list[tuple[Observation, NDArray[Any] | None, Floats | None]] = []
-        together: dict[Name, NDArray[Any]] = {}
+        prepared: list[tuple[Observation, NDArray[Any] | CellGroups | None, Floats | None]] = []
+        together: dict[Name, CellGroups] = {}
         if atoms.labels.size <= most:  # all have room: none is looked at in vain
             parts = list(parts)
             together = self._groups(parts)
@@ -300,8 +313,8 @@ class LeastSquaresState:
                 prepared.append((one, None, None))
                 continue
             if one.name in together:
-                cells: NDArray[Any] | None = together[one.name]
-            elif _is_counts(one.part):
+                cells: NDArray[Any] | CellGroups | None = together[one.name]
+            elif one.part.is_counts:
                 rows = one.part.axes, one.part.where.key
                 if rows not in counted:
                     counted[rows] = self._classes(one.part)
@@ -309,7 +322,8 @@ class LeastSquaresState:
             else:
                 cells, columns = self._classes(one.part)
             if cells is None or not atoms.every:
-                finer, above = (None, parents) if cells is None else atoms.refined(cells)
+                by_cell = cells() if isinstance(cells, CellGroups) else cells
+                finer, above = (None, parents) if by_cell is None else atoms.refined(by_cell)
                 if finer is None or finer.count > most:
                     if whole:
                         raise _NoRoom  # the rest is not even looked at
@@ -320,10 +334,17 @@ class LeastSquaresState:
             atoms = every_cell(atoms.sizes)
         return atoms, parents, prepared
 
-    def _groups(self, parts: Sequence[Observation]) -> dict[Name, NDArray[Any]]:
+    def _groups(self, parts: Sequence[Observation]) -> dict[Name, CellGroups]:
         """Return the group of every cell of those of some parts that are disjoint counts and not here yet."""
-        new = {one.name: one.part for one in parts if one.name not in self.sources and _is_counts(one.part)}
-        return dict(zip(new, groups_of([*new.values()], self.domain, self.names), strict=True))
+        new = {one.name: one.part for one in parts if one.name not in self.sources and one.part.is_counts}
+        return dict(zip(new, groups_of(self._in_common([*new.values()])), strict=True))
+
+    def _in_common(self, counts: Sequence[ProductTerm]) -> Sequence[CountsAlike]:
+        """Return disjoint counts by what they have in common; of the latest it is kept, as a new block looks thrice."""
+        kept = self._latest_alike
+        if kept is None or len(kept[0]) != len(counts) or any(map(operator.is_not, kept[0], counts)):
+            kept = self._latest_alike = counts, [*alike_in(counts, self.domain, self.names)]
+        return kept[1]
 
     def _classes(self, part: ProductTerm) -> tuple[NDArray[Any] | None, Floats | None]:
         """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
@@ -350,17 +371,17 @@ class LeastSquaresState:
             self._waiting.append(more)
         for one, of in more:  # of many in little time
             self.sources[one.name] = KnownPart(
-                of.part, of.columns, of.atoms, of.queries, of.summed, one.precision, one.weighted, one.repeats
+                of.part, of.columns, of.of_atoms, of.queries, of.summed, one.precision, one.weighted, one.repeats
             )
 
     def _add_up(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
         if self.atoms.every and not self._information.updates(sum(source.queries for _, source in found)):
-            counts = [(one, source) for one, source in found if source.summed is None and _is_counts(source.part)]
-            found = [(one, source) for one, source in found if source.summed is not None or not _is_counts(source.part)]
+            counts = [(one, source) for one, source in found if source.summed is None and source.part.is_counts]
+            found = [(one, source) for one, source in found if source.summed is not None or not source.part.is_counts]
             self._add_counts(counts)
         entries: list[tuple[NDArray[Any], NDArray[Any], Floats]] = []
-        count = 0
+        count = size = 0
         precision: list[NDArray[Any]] = []
         weighted: list[NDArray[Any]] = []
         # Many measurements count the same disjoint atoms: together they are one. Some have a query of none behind them.
@@ -379,23 +400,23 @@ class LeastSquaresState:
                     counted[same] = len(precision)
                 queries, atoms, values = source.entries()
                 entries.append((queries + count, atoms, values))
-                count += source.queries
+                count, size = count + source.queries, size + queries.size
                 precision.append(more)
                 weighted.append(said)
-                if count >= AT_ONCE:  # so that what is measured of ever more is never written out all together
+                # So that what is measured of ever more is never written out all together.
+                if count >= AT_ONCE or (size >= WRITTEN_OUT and not self._information.updates(count)):
                     self._tell(entries, count, precision, weighted)
-                    entries, count, precision, weighted, counted = [], 0, [], [], {}
+                    entries, count, size, precision, weighted, counted = [], 0, 0, [], [], {}
         if entries:
             self._tell(entries, count, precision, weighted)
 
     def _add_counts(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add disjoint counts to what is known of cells, of which each is an atom, as `_add_up` does."""
         matrix, vector = told_of_cells(
-            [source.part for _, source in found],
+            self._in_common([source.part for _, source in found]),
             np.array([one.precision - source.total for one, source in found]),
             [one.weighted - source.weighted for one, source in found],
-            self.domain,
-            self.names,
+            self.atoms.sizes,
         )
         cells = self.atoms.first
         if (cells[1:] < cells[:-1]).any():  # they came one after the other

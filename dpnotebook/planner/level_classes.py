@@ -23,6 +23,7 @@ MOST_CLASSES = 700  # products of classes of levels that are solved for together
 CUT = 1e-9  # of a level: what a condition takes of a class beside its part of it, below which that is rounding
 MOST_LEFT_OUT = 400  # for too many classes: then only what tells all rows is looked at, which tells no classes apart
 MOST_BOXES = 6  # that the rows of a measurement fall into
+MOST_SIDED = 4  # sets of attributes over which it is kept what measurements of the same queries ask
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -81,17 +82,20 @@ def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes |
 
 
 def _latest_boxes(known: Repeats, names: tuple[str, ...], domain: Domain) -> list[tuple[ProductTerm, Boxes | None]]:
-    """Return what measurements say of some attributes, and `boxes_of` that: kept for the latest, as plans look often.
+    """Return what measurements say of some attributes, and `boxes_of` that: kept for a few, as plans look often.
 
     Nothing where they are of some rows by other attributes: what they say of these alone is not known how to find.
     """
-    if known.sided is None or known.sided[0] != names:
+    kept: list[tuple[ProductTerm, Boxes | None]] | None = known.sided.get(names)
+    if kept is None:
         measurement = known.measurement
         found: list[tuple[ProductTerm, Boxes | None]] = []
         if known.rows <= set(names) and measurement.summand.components == 1:
             found = [(part, boxes_of(part, names, domain)) for _, part in known.seen_in(names, domain)]
-        known.sided = names, found
-    return known.sided[1]
+        kept = known.sided[names] = found
+        while len(known.sided) > MOST_SIDED:
+            del known.sided[next(iter(known.sided))]
+    return kept
 
 
 class Basis:

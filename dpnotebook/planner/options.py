@@ -121,7 +121,7 @@ def _as_delivered(
     if estimates is None:
         planned = plan_from_json(record.plan, table.domain, question, assumption)
         # What was bought beside comes after.
-        drawn = zip(planned.answers, planned.planned, record.answers, strict=False)
+        drawn = zip(planned.answers, planned.planned, record.numbers, strict=False)
         estimates = [
             answer.estimate(np.ldexp(noisy.astype(np.float64), -item.bits), law, item.scale, confidence)
             for answer, item, noisy in drawn

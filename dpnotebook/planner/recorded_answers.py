@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import marshal
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpnotebook.planner.answers import Expected
@@ -23,7 +22,7 @@ class Answered:
     number
         Of its release.
     kept
-        What the ledger keeps of its plan, as far as its accuracy depends on it: as text, since Python looks through
+        What the ledger keeps of its plan, as far as its accuracy depends on it: as bytes, since Python looks through
         all lists and dicts time and again, of ten thousand releases for longer than a plan takes.
     details
         What belongs to it.
@@ -32,14 +31,14 @@ class Answered:
     """
 
     number: int
-    kept: str
+    kept: bytes
     details: Mapping[str, Any]
     expected: dict[Hashable, list[Expected]] = field(default_factory=dict)
 
     @property
     def plan(self) -> Mapping[str, Any]:
         """What the ledger keeps of its plan, as far as its accuracy depends on it."""
-        found: Mapping[str, Any] = json.loads(self.kept)
+        found: Mapping[str, Any] = marshal.loads(self.kept)  # noqa: S302 - written above, in this process
         return found
 
 
@@ -53,12 +52,11 @@ class AnsweredQuestions:
         """Add a recorded answer, of a later release than those before; as good as an earlier one, it replaces that."""
         told = {name: details[name] for name in ("estimates", "others") if name in details}
         kept = {name: plan[name] for name in KEPT if name in plan}
-        alike = b"release %d" % number if told else marshal.dumps(kept, 2)  # as `_told_apart` in `plan_json`
-        before = self._found.setdefault(question, {}).get(alike)
-        expected = {} if before is None else before.expected
-        self._found[question][alike] = Answered(
-            number, json.dumps(kept) if before is None else before.kept, told, expected
-        )
+        written = marshal.dumps(kept, 2)  # as `_told_apart` in `plan_json`
+        alike = b"release %d" % number if told else written
+        known = self._found.setdefault(question, {})
+        before = known.get(alike)
+        known[alike] = Answered(number, written, told, {}) if before is None else replace(before, number=number)
 
     def of(self, question: str) -> Collection[Answered]:
         """Return the recorded answers to a question; of those that are as good as each other only the latest."""

@@ -47,7 +47,7 @@ class Repeats:
     latest
         The release of the latest of them, and minus its place there; of a measurement that refines another, the other.
     sided
-        What `level_classes` made of them, and over which attributes: the latest.
+        What `level_classes` made of them, by the attributes over which: the latest few.
     """
 
     measurement: Measurement
@@ -56,8 +56,9 @@ class Repeats:
     precision: float = 0.0
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
-    sided: tuple[tuple[str, ...], Any] | None = field(default=None, init=False, repr=False)
+    sided: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
+    _told: dict[frozenset[str], Sequence[Observation]] = field(default_factory=dict, init=False, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
     _rank: tuple[bool, int, int] | None = field(default=None, init=False, repr=False)
 
@@ -83,19 +84,23 @@ class Repeats:
     def add(self, item: Item, first: Key) -> None:
         """Add a measurement; `first` is the key of the first of those that it refines, its own if there are none."""
         own = 1 / item.variance
-        self.weighted += own * item.noisy[0]
+        self.weighted += own * item.unit * item.numbers[0]
         self.precision += own
         self.precisions[item.key] = own
-        self._now = None
+        self._changed()
         self.latest = max(self.latest, (first[0], -first[1]))
         self._rank = None
 
     def remove(self, item: Item) -> None:
         """Take a measurement out, of which another one holds all that it said."""
         own = self.precisions.pop(item.key)
-        self._now = None
-        self.weighted -= own * item.noisy[0]
+        self._changed()
+        self.weighted -= own * item.unit * item.numbers[0]
         self.precision -= own
+
+    def _changed(self) -> None:
+        self._now = None
+        self._told.clear()
 
     def copy(self) -> Repeats:
         """Return a copy that can be added to without changing this one."""
@@ -108,6 +113,21 @@ class Repeats:
             self.latest,
             self._seen,
         )
+
+    def told(self, names: Sequence[str], domain: Domain, *, sums: bool = False) -> Sequence[Observation]:
+        """Return what they say about some attributes, as `told` does: blocks of the same ones share it."""
+        own = frozenset(names) & self.measurement.attributes
+        if not sums and own in self._told:
+            return self._told[own]
+        found, key = [], self.measurement.key
+        for index, small in self.seen_in(names, domain, sums=sums):
+            precision, weighted = self.precision / small.spread, small.answers(self.weighted) / small.spread
+            found.append(Observation(key, index, small, precision, weighted, self.now))
+        if not sums and self._seen.get(own) is not None:  # only as long as where its numbers go is kept
+            self._told[own] = found
+            while len(self._told) > MOST_KEPT:
+                del self._told[next(iter(self._told))]
+        return found
 
     def seen_in(self, names: Sequence[str], domain: Domain, *, sums: bool = False) -> Sequence[tuple[int, ProductTerm]]:
         """Return the parts of the measurement as they are seen over some attributes, with their numbers.
@@ -195,7 +215,7 @@ class RecordedRepeats:
         return found
 
     def _none_of(self, item: Item) -> Repeats:
-        return Repeats(item.measurement, self.count, np.zeros(item.noisy.shape[1]))
+        return Repeats(item.measurement, self.count, np.zeros(item.numbers.shape[1]))
 
     def _put(self, item: Item, known: Repeats) -> None:
         if item.refines in known.precisions:
@@ -313,7 +333,7 @@ def _form(one: Observation) -> tuple[Any, ...]:
     return one.index, part.weight, part.columns.shape, part.columns.tobytes(), totals
 
 
-def told(known: Repeats, names: Sequence[str], domain: Domain, *, sums: bool = False) -> list[Observation]:
+def told(known: Repeats, names: Sequence[str], domain: Domain, *, sums: bool = False) -> Sequence[Observation]:
     """Return what measurements of the same queries say about some attributes.
 
     Parameters
@@ -323,14 +343,9 @@ def told(known: Repeats, names: Sequence[str], domain: Domain, *, sums: bool = F
     sums
         Whether sums of values are seen as counts of the levels of their column.
     """
-    measurement = known.measurement
-    if measurement.summand.components != 1:
+    if known.measurement.summand.components != 1:
         return []
-    found = []
-    for index, small in known.seen_in(names, domain, sums=sums):
-        precision, weighted = known.precision / small.spread, small.answers(known.weighted) / small.spread
-        found.append(Observation(measurement.key, index, small, precision, weighted, known.now))
-    return found
+    return known.told(names, domain, sums=sums)
 
 
 def taken(block: LeastSquaresState, changed: Iterable[Repeats]) -> bool:

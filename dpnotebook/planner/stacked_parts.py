@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.planner.cell_counts import CountsOfCells
 from dpnotebook.planner.known_part import NEGLIGIBLE, Key, KnownPart
 
 if TYPE_CHECKING:
@@ -32,13 +33,15 @@ class StackedParts:
         At least one.
     atoms
         Number of atoms.
+    queries
+        What multiplies them, where that is known to take less than entry by entry.
     """
 
-    def __init__(self, parts: Sequence[KnownPart], atoms: int) -> None:
+    def __init__(self, parts: Sequence[KnownPart], atoms: int, queries: CountsOfCells | None = None) -> None:
         self.parts = tuple(parts)
         sizes = [part.queries for part in parts]
         self._starts = np.cumsum([0, *sizes])
-        self._queries = _below_each_other(parts, atoms)
+        self._queries = _below_each_other(parts, atoms) if queries is None else queries
         self._precision = np.concatenate([np.broadcast_to(part.precision, part.queries) for part in parts])
         # The number of one draw each is that draw: which part each such number is of.
         self._of = np.repeat(np.arange(len(parts)), sizes)
@@ -79,7 +82,9 @@ class StackedParts:
         return found
 
     def _weights(self, coefficients: Floats) -> Floats:
-        found: Floats = np.asarray(self._queries @ np.ascontiguousarray(coefficients.T))
+        columns = np.ascontiguousarray(coefficients.T)
+        queries = self._queries
+        found: Floats = queries.times(columns) if isinstance(queries, CountsOfCells) else np.asarray(queries @ columns)
         return np.asarray(found.T * self._precision)
 
     def _numbers(self, place: int) -> slice:

@@ -167,7 +167,7 @@ def as_counts(item: Item) -> Item | None:
         operator = product_of([*factors[:at], shared, *factors[at:]])
         axes = (*measured.axes[:at], Axis(column, levels), *measured.axes[at:])
         return replace(
-            item, measurement=Measurement(operator, axes, where), noisy=in_counts(measured, item.noisy[None])
+            item, measurement=Measurement(operator, axes, where), numbers=in_counts(measured, item.noisy[None]), bits=0
         )
     wide = _widened(summand, measured.where)
     own = Explicit(_rows(summand, wide)) if wide != summand or not summand.ends else Identity(2)
@@ -175,7 +175,7 @@ def as_counts(item: Item) -> Item | None:
     if isinstance(own, Identity):
         operator = Weighted(summand.steps, operator)
     seen = Measurement(operator, (*measured.axes, _axis(summand, measured.where)), valued(measured.where, summand))
-    return replace(item, measurement=seen, noisy=in_counts(measured, item.noisy[None]))
+    return replace(item, measurement=seen, numbers=in_counts(measured, item.noisy[None]), bits=0)
 
 
 def counts_levels(measured: Measurement) -> bool:

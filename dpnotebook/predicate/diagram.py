@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,30 +92,30 @@ def combine(left: Node, right: Node, conjunction: bool) -> Node:
     PredicateError
         If the result would pass 10^5 nodes, or depend on more than 100 columns along one path.
     """
-    stop, skip = (FALSE, TRUE) if conjunction else (TRUE, FALSE)
-    memo: dict[tuple[bytes, bytes], Node] = {}
+    return _combined(left, right, (FALSE, TRUE) if conjunction else (TRUE, FALSE), {})
 
-    def go(a: Node, b: Node) -> Node:
-        if stop in (a, b):
-            return stop
-        if a in (skip, b):
-            return b
-        if b == skip:
-            return a
-        key = (a.digest, b.digest) if a.digest < b.digest else (b.digest, a.digest)
-        found = memo.get(key)
-        if found is None:
-            index = min(a.index, b.index)
-            pairs = _meet(_edges(a, index), _edges(b, index))
-            found = memo[key] = node(index, [(bits, go(one, two)) for bits, one, two in pairs])
-            if len(memo) > MAX_NODES:
-                raise PredicateError(
-                    "this condition ties its columns together in too many ways to keep track of; ask a simpler one, or "
-                    "ask for its parts one by one"
-                )
-        return found
 
-    return go(left, right)
+def _combined(a: Node, b: Node, ends: tuple[Node, Node], memo: dict[tuple[bytes, bytes], Node]) -> Node:
+    """Return what `combine` does; `ends` is what settles it, and what leaves it to the other one."""
+    stop, skip = ends
+    if stop in (a, b):
+        return stop
+    if a in (skip, b):
+        return b
+    if b == skip:
+        return a
+    key = (a.digest, b.digest) if a.digest < b.digest else (b.digest, a.digest)
+    found = memo.get(key)
+    if found is None:
+        index = min(a.index, b.index)
+        pairs = _meet(_edges(a, index), _edges(b, index))
+        found = memo[key] = node(index, [(bits, _combined(one, two, ends, memo)) for bits, one, two in pairs])
+        if len(memo) > MAX_NODES:
+            raise PredicateError(
+                "this condition ties its columns together in too many ways to keep track of; ask a simpler one, or "
+                "ask for its parts one by one"
+            )
+    return found
 
 
 def _edges(at: Node, index: int) -> tuple[tuple[int, Node], ...]:
@@ -150,29 +150,39 @@ def negate(root: Node) -> Node:
 
 def fold(root: Node, true: T, false: T, step: Callable[[Node, Callable[[Node], T]], T]) -> T:
     """Return a value computed from the leaves up, each node once."""
-    memo: dict[bytes, T] = {TRUE.digest: true, FALSE.digest: false}
+    return _Fold(true, false, step)(root)
 
-    def go(at: Node) -> T:
-        found = memo.get(at.digest)
+
+class _Fold(Generic[T]):
+    """What `fold` works out: no function that refers to itself, which would be garbage that Python has to look for."""
+
+    __slots__ = ("_memo", "_step")
+
+    def __init__(self, true: T, false: T, step: Callable[[Node, Callable[[Node], T]], T]) -> None:
+        self._memo: dict[bytes, T] = {TRUE.digest: true, FALSE.digest: false}
+        self._step = step
+
+    def __call__(self, at: Node) -> T:
+        found = self._memo.get(at.digest)
         if found is None:
-            found = memo[at.digest] = step(at, go)
+            found = self._memo[at.digest] = self._step(at, self)
         return found
-
-    return go(root)
 
 
 def nodes(root: Node) -> list[Node]:
     """Return the inner nodes, each before those that lead to it, in an order that depends on the diagram only."""
-    found: list[Node] = []
+    found: dict[bytes, Node] = {}
+    _note(root, found)
+    return list(found.values())
 
-    def note(at: Node, below: Callable[[Node], bool]) -> bool:
-        for _, child in at.edges:
-            below(child)
-        found.append(at)
-        return True
 
-    fold(root, True, True, note)
-    return found
+def _note(at: Node, found: dict[bytes, Node]) -> None:
+    """Add the inner nodes that a node leads to, and then itself."""
+    if not at.edges or at.digest in found:
+        return
+    for _, child in at.edges:
+        _note(child, found)
+    found[at.digest] = at
 
 
 def count_paths(root: Node) -> int:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Pred
 
 MAX_PRODUCTS = 100_000
 MAX_DENSE = 10**8
-MOST_KEPT = 10**4  # cells that are kept with a predicate: plans ask for them again and again
+MOST_KEPT = 1_000  # of the cells of a condition: of thousands of conditions these stay a few MB
 MAX_TEXT = 400
 
 MAX_NESTING = 100
@@ -143,8 +143,7 @@ class Predicate:
     @cached_property
     def key(self) -> str:
         """A name for what it means, the same in every process; equal on one domain exactly for equal predicates."""
-        text = json.dumps(self.to_json(), separators=(",", ":"), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _key_of_everything() if self.is_everything else _key_of(self.to_json())
 
     def products(self) -> list[dict[str, Mask]]:
         """Return disjoint boxes that together are the predicate: per box, masks of the columns that it constrains.
@@ -201,15 +200,22 @@ class Predicate:
         cells = diagram.cells(self._root, place_of, shape)
         return np.array(cells.transpose(np.argsort(order)), order="C")
 
+    @property
+    def cells(self) -> NDArray[np.bool_]:
+        """Whether each cell of its attributes satisfies it, shape (cells,), read-only; as `dense` says."""
+        return self.dense(self.attributes).reshape(-1) if self._own is None else self._own.reshape(-1)
+
     @cached_property
     def _own(self) -> NDArray[np.bool_] | None:
-        """Whether each cell of its attributes satisfies it, as `dense` says; None for more than are kept."""
+        """The same in the shape of `dense`; None for more than are kept."""
         domain = self.domain
         places = [domain.names.index(name) for name in self.attributes]
         shape = tuple(domain.shape[place] for place in places)
         if math.prod(shape) > MOST_KEPT:
             return None
-        return np.array(diagram.cells(self._root, {index: at for at, index in enumerate(places)}, shape), order="C")
+        found = np.array(diagram.cells(self._root, {index: at for at, index in enumerate(places)}, shape), order="C")
+        found.setflags(write=False)
+        return found
 
     def mapped(self, domain: Domain, levels: Mapping[str, NDArray[np.int64]]) -> Predicate:
         """Return a predicate over another domain that is true where this one is true of the levels of this domain.
@@ -297,6 +303,17 @@ class Predicate:
             If the object is no predicate over this domain.
         """
         return cls(domain, diagram.read(obj, domain.names, domain.shape))
+
+
+def _key_of(written: Mapping[str, Any]) -> str:
+    text = json.dumps(written, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def _key_of_everything() -> str:
+    """Return the name of what every cell satisfies, of whatever domain: most of what is asked."""
+    return _key_of(diagram.write(TRUE, (), ()))
 
 
 def _nothing(expression: Expression, domain: Domain) -> str:

@@ -68,7 +68,7 @@ def foretold(
     told = replace(known, measuring=measured, numbers=numbers, keys=keys)
     details: dict[str, Any] = {"selects": [told.details]}
     try:
-        release = revealed(replace(record, answers=(numbers,), details=details))
+        release = revealed(replace(record, numbers=(numbers,), details=details))
     except DPError:  # it cannot be worked out from these numbers; from others it may be
         return ()
     note = f"worked out from what release #{known.number} has, with the noise that is planned"
@@ -87,7 +87,7 @@ def delivered(known: AnsweredSelect, record: Record, revealed: Callable[[Record]
     known, record, revealed
         As for `foretold`.
     """
-    release = revealed(replace(record, answers=(known.numbers,), details={"selects": [known.details]}))
+    release = revealed(replace(record, numbers=(known.numbers,), details={"selects": [known.details]}))
     found = [_worst(release, column.name) for column in release.worked_out if column.kind == DERIVED]
     return max((one[1] for one in found if one is not None), default=float("nan"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -68,7 +68,7 @@ class Histories:
         self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
         self._questions: dict[int, tuple[Mapping[str, Any], int, Sequence[int]]] = {}  # of releases, as `_asked` says
         self._told: dict[int, tuple[str, int]] = {}  # of releases that were taken, by what `_told_once` has questions
-        self._told_once: dict[tuple[str, int], str] = {}  # nothing that Python looks through time and again
+        self._told_once: dict[tuple[str, int], bytes] = {}  # nothing that Python looks through time and again
         self._domains: dict[str, dict[int, Domain]] = {}  # by table, and by the entry that said them
         self._lock = lock()  # held while a history is read or moved on
         in_child(self._forget_parent)
@@ -158,7 +158,9 @@ class Histories:
     def _question_of(self, number: int) -> tuple[Mapping[str, Any], int]:
         """Return what a release was asked, and the entry that said its domain: read from the ledger where need be."""
         name = self._told.get(number)
-        return self._asked(number)[:2] if name is None else (json.loads(self._told_once[name]), name[1])
+        if name is None:
+            return self._asked(number)[:2]
+        return marshal.loads(self._told_once[name]), name[1]  # noqa: S302 - written below, in this process
 
     def _asked(self, number: int) -> tuple[Mapping[str, Any], int, Sequence[int]]:
         """Return what a release was asked, the entry that said its domain, and which releases its answer follows from.
@@ -352,7 +354,7 @@ class Histories:
                     continue
                 self._told[record.number] = name = record.question, record.since
                 if name not in self._told_once:
-                    self._told_once[name] = json.dumps(record.plan["question"])
+                    self._told_once[name] = marshal.dumps(record.plan["question"])
 
     def _earlier(self, table: TableSchema) -> dict[int, Extension | None]:
         """Return what became of each domain that a table had before; see `History`."""

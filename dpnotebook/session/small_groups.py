@@ -89,7 +89,7 @@ def record_without_small_groups(record: Record, statement: Statement, minimum: i
         told[i]["keys"] = _picked(told[i]["keys"], kept)
     if not hidden:
         return record, ()
-    kept_record = replace(record, answers=tuple(answers), details=record.details | {"selects": told})
+    kept_record = replace(record, numbers=tuple(answers), details=record.details | {"selects": told})
     return kept_record, (_note(hidden, minimum),)
 
 

@@ -624,7 +624,7 @@ class Statements:
         sharper = SHARPER in record.plan  # measured as the release was asked that it made sharper
         if record.question != query.question.key or (sharper and self.asked_in(record).key != query.question.key):
             answers, details, picked = as_recorded(query.question, record)
-            record = replace(record, answers=answers, details=details)
+            record = replace(record, numbers=answers, details=details)
         found = self._revealed(record, query.question, query.accuracy.confidence)
         release = replace(found, paid=self.ledger.accountant.epsilon(paid), picked=picked)
         return release if query.shown is None else query.shown(release)

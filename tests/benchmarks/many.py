@@ -1,6 +1,7 @@
 """The first plan beside many releases, in a fresh process: python tests/benchmarks/many.py [releases [history...]].
 
 Of 10^5, which are to open in 10 s, and take minutes to write: python tests/benchmarks/many.py 100000 "seven attributes"
+Of 10^4 that are nearly all different, which take as long: python tests/benchmarks/many.py 10000 "10,000 different"
 
 Of each kind of history: processor time to open the ledger, of the first plan and of the next, memory, and how many
 times longer the first plan takes than beside a tenth of the releases (10 would be no worse than in proportion).
@@ -39,6 +40,10 @@ HISTORIES = {
     "1,000 different": lambda t: list(different(t, np.random.default_rng(4), 1_000, epsilon=0.01, fresh=True)),
     "seven attributes": lambda t: list(group_bys(t, np.random.default_rng(4), 300, epsilon=0.01, fresh=True)),
 }
+BY_NAME = {
+    "10,000 different": lambda t: list(different(t, np.random.default_rng(11), 10_000, epsilon=0.01, fresh=True))
+}
+OF_SEVEN = ("seven attributes", "1,000 different", *BY_NAME)
 
 
 def boxes(count):
@@ -75,7 +80,7 @@ def different(table, rng, count, **accuracy):
 
 def opened(path, noise, name):
     rows = np.arange(5_000)
-    if name in ("seven attributes", "1,000 different"):
+    if name in OF_SEVEN:
         frame = pd.DataFrame({name: rows // (place + 1) % 10 for place, name in enumerate(SEVEN)})
         session = dpn.Session(BUDGETS[noise], ledger=path)
         return session, session.protect(frame, "t", domain=SEVEN)
@@ -87,7 +92,7 @@ def opened(path, noise, name):
 def fill(path, noise, name, releases):
     """Write releases in one transaction, as running the queries in turn would one by one."""
     session, table = opened(path, noise, name)
-    planned = [(query.question.key, query.plan) for query in HISTORIES[name](table)]
+    planned = [(query.question.key, query.plan) for query in (HISTORIES | BY_NAME)[name](table)]
     planned = [(key, plan, plan_to_json(plan)) for key, plan in planned]
     rng = np.random.default_rng(0)
     with session.ledger._store.writing() as connection:

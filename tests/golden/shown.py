@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 import sqlglot
 
+from dpnotebook.ledger.releases import unpack
+
 LONG = 40  # numbers in a row; of longer ones the first, the sum and a digest are kept
 LONG_SQL = 1_800
 LINES = 14  # of HTML; what is between the first and the last is the rows of a table
@@ -176,9 +178,10 @@ def refusals(path):
 def _entry(kind, payload, answers):
     shown = {"kind": kind, "payload": ledger_values(payload)}
     if "answers" in payload:  # what is compressed differs between versions of the library that compresses
-        shown["payload"]["answers"] |= {"bytes": CONSTANT, "sha256": CONSTANT}
-        integers = np.frombuffer(zlib.decompress(answers), dtype="<i8")
-        shown["answers"] = values(integers)
+        told = shown["payload"]["answers"] | {"bytes": CONSTANT, "sha256": CONSTANT}
+        shown["payload"]["answers"] = {name: told[name] for name in told if name not in ("width", "compressed")}
+        integers = [numbers.astype("<i8").ravel() for numbers in unpack(answers, payload["answers"])]
+        shown["answers"] = values(np.concatenate([np.empty(0, dtype="<i8"), *integers]))
     for name in ("key", "random_state"):
         if name in payload:
             shown["payload"][name] = CONSTANT

@@ -131,7 +131,7 @@ def test_a_database_of_another_program_is_left_alone(path):
 def test_a_ledger_of_a_later_format_is_left_alone(path, kit):
     Ledger(path, Budget(1.0)).close()
     with kit.raw(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     with pytest.raises(LedgerError, match="another version of dpnotebook"):
         Ledger(path, Budget(1.0))
 

@@ -18,7 +18,7 @@ import pytest
 from dpnotebook.errors import LedgerCorrupt, LedgerError, LedgerLocked
 from dpnotebook.ledger import Ledger, audit_file, journals
 from dpnotebook.ledger import ledger as ledger_module
-from dpnotebook.ledger.journals import EARLIER, FORMAT
+from dpnotebook.ledger.journals import EARLIER, FORMAT, WIDE
 from dpnotebook.ledger.store import Store
 from dpnotebook.privacy.budget import Budget
 
@@ -232,6 +232,19 @@ def test_a_ledger_of_an_earlier_version_becomes_one_file(path, tmp_path, kit):
         assert (version(path), journal_mode(path), files(path)) == (FORMAT, 1, [path.name])
         kit.answer(ledger, 0.1)
         assert ledger.audit().ok
+
+
+def test_a_ledger_of_wide_numbers_is_read_and_is_refused_by_versions_that_know_no_others(path, kit):
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        kit.register(ledger)
+        kit.answer(ledger, 0.2)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {WIDE}")
+    assert audit_file(path).ok
+    assert version(path) == WIDE  # an audit changes nothing
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        assert ledger.spent == 2 * 10**11
+        assert version(path) == FORMAT
 
 
 def test_a_kernel_of_an_earlier_version_must_end_first(path, tmp_path, kit):

@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 import time
-import zlib
 from dataclasses import replace
 from fractions import Fraction
 
@@ -18,7 +17,7 @@ from dpnotebook.errors import LedgerCorrupt
 from dpnotebook.ledger import Ledger, audit_file, snapshot, writing
 from dpnotebook.ledger import replay as module
 from dpnotebook.ledger.reading import replay
-from dpnotebook.ledger.releases import pack
+from dpnotebook.ledger.releases import pack, unpack
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, CostTerm
 
@@ -75,10 +74,10 @@ def reading(path):
     """Read, hash, parse and unpack every entry: the least that an audit must do."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         for payload, answers in connection.execute("SELECT payload, answers FROM entry"):
-            json.loads(payload)
+            values = json.loads(payload)
             hashlib.sha256(payload).digest()
             if answers is not None:
-                zlib.decompress(answers)
+                unpack(answers, values["answers"])
 
 
 def least(path, work):

@@ -7,7 +7,7 @@ import pytest
 
 from dpnotebook.domain import Domain, Range
 from dpnotebook.planner.atoms import places
-from dpnotebook.planner.cell_counts import groups_of, told_of_cells
+from dpnotebook.planner.cell_counts import CountsOfCells, alike_in, groups_of, told_of_cells
 from dpnotebook.planner.known_part import Observation
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.product_terms import ProductTerm, product_of
@@ -17,6 +17,7 @@ from dpnotebook.workload import Identity, Total
 
 DOMAIN = Domain({"a": Range(0, 2), "b": ["x", "y"], "c": Range(0, 3), "d": Range(0, 4)})
 NAMES = ("a", "c", "d")
+SIZES = {name: DOMAIN[name].size for name in NAMES}
 CONDITIONS = ("a < 2", "c != 1", "a > 0 or d in [1, 3]", "a == 1 and c < 2", "c > 1 or (a == 0 and d < 3)", "d >= 2")
 
 
@@ -47,15 +48,24 @@ def written_out(part):
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_and_what_they_say_are_those_of_each(seed):
     parts, rng = counts(seed), np.random.default_rng(100 + seed)
-    for part, found in zip(parts, groups_of(parts, DOMAIN, NAMES), strict=True):
-        assert np.array_equal(found, places(part.axes, part.where, DOMAIN, NAMES))
+    for part, found in zip(parts, groups_of([*alike_in(parts, DOMAIN, NAMES)]), strict=True):
+        assert np.array_equal(found(), places(part.axes, part.where, DOMAIN, NAMES))
     precision = rng.uniform(0.1, 3, len(parts))
     weighted = [rng.normal(size=part.operator.shape[0]) for part in parts]
-    matrix, vector = told_of_cells(parts, precision, weighted, DOMAIN, NAMES)
+    matrix, vector = told_of_cells([*alike_in(parts, DOMAIN, NAMES)], precision, weighted, SIZES)
     rows = [written_out(part) for part in parts]
     wanted = sum(own * row.T @ row for own, row in zip(precision, rows, strict=True))
     np.testing.assert_allclose(matrix, wanted, atol=1e-12)
     np.testing.assert_allclose(vector, sum(row.T @ own for row, own in zip(rows, weighted, strict=True)), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_products_of_all_queries_are_those_of_each(seed):
+    parts, rng = counts(seed), np.random.default_rng(200 + seed)
+    columns, order = rng.normal(size=(60, 3)), rng.permutation(60)
+    found = CountsOfCells([*alike_in(parts, DOMAIN, NAMES)], order).times(columns)
+    wanted = np.concatenate([written_out(part) @ columns[order] for part in parts])
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 40])

@@ -48,7 +48,7 @@ def recorded(numbers, noise="laplace", levels=LEVELS):
         answers = rng.integers(0, 1_000, (1, levels))
         releases.append(
             SimpleNamespace(
-                number=number, since=2, question="q", units=1_000, answers=(answers,), plan=plan, details={}
+                number=number, since=2, question="q", units=1_000, numbers=(answers,), plan=plan, details={}
             )
         )
     return domain, measured, releases
@@ -118,7 +118,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
         monkeypatch.setattr(module, attribute, counts)
 
     counting("rows", Information, "add", lambda _, rows, *__: rows.shape[0])
-    counting("rows", least_squares_state, "told_of_cells", lambda counts, *_: sum(one.columns.size for one in counts))
+    counting("rows", least_squares_state, "told_of_cells", lambda counts, _, said, __: sum(one.size for one in said))
     counting("parsed", Predicate, "from_json")
     domain, measured, releases = recorded(range(1, REPEATS + 1), noise)
     part = ProductTerm(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))
@@ -132,7 +132,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
     assert most < 12 * REPEATS * LEVELS * 8  # bytes: a few copies of the noisy numbers and not their product with cells
     assert counted == {"rows": LEVELS, "parsed": 1}
     assert len(block.sources) == 1
-    exact = np.mean([release.answers[0][0] for release in releases], axis=0)
+    exact = np.mean([release.numbers[0][0] for release in releases], axis=0)
     assert values == pytest.approx(exact, rel=1e-9)
     assert variances == pytest.approx(law_of(noise).count_variance(Fraction(100)) / REPEATS, rel=1e-9)
     # One more is one more addition, and nothing is read or made anew.

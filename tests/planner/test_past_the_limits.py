@@ -354,4 +354,4 @@ def _release(number, measurement, answers):
     """Return a recorded release of one measurement, with noise of scale 10."""
     item = {"measurement": measurement_to_json(measurement), "scale": "10", "bits": 0}
     plan = {"measures": [], "items": [item], "noise": "laplace", "units": 1}
-    return SimpleNamespace(number=number, since=2, question="q", units=1, answers=(answers,), plan=plan, details={})
+    return SimpleNamespace(number=number, since=2, question="q", units=1, numbers=(answers,), plan=plan, details={})

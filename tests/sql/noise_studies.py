@@ -213,7 +213,7 @@ class Study:
             one | {"measuring": with_combinations(measured, numbers).to_json()}
             for one, measured, numbers in zip(self.record.details["selects"], self.measured, answers, strict=True)
         ]
-        record = replace(self.record, answers=answers, details=dict(self.record.details) | {"selects": told})
+        record = replace(self.record, numbers=answers, details=dict(self.record.details) | {"selects": told})
         return self.session._statements.reveal(record, self.query, 0)
 
     def again(self, runs):
