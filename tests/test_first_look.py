@@ -139,12 +139,15 @@ def test_a_quantile_that_was_paid_for_at_an_error_is_free_again():
 
 
 def test_no_step_is_worth_more_than_four_times_the_one_before():
-    closing_, session = opened()
-    with closing_:
-        session.sql(by_line("STDDEV(minutes)"), error=1.0).run()
-        units = [session.ledger.get(number).plan["units"] for number in session.history()["number"]]
-    assert units[0] <= session.ledger.total // LOOK * 1.01
-    assert all(later <= STEP * one * 1.01 for one, later in itertools.pairwise(units))
+    for _ in range(8):  # a first look that keeps the error by chance, which one of three does, says nothing
+        closing_, session = opened()
+        with closing_:
+            session.sql(by_line("STDDEV(minutes)"), error=1.0).run()
+            units = [session.ledger.get(number).plan["units"] for number in session.history()["number"]]
+        assert units[0] <= session.ledger.total // LOOK * 1.01
+        assert all(later <= STEP * one * 1.01 for one, later in itertools.pairwise(units))
+        if len(units) > 1:
+            break
     assert len(units) > 1
 
 
