@@ -190,6 +190,25 @@ def test_as_many_count_as_make_the_error_least(share):
     assert held >= 36
 
 
+@pytest.mark.parametrize("groups", [4, 30, 200])
+def test_of_groups_that_nobody_declared_no_noise_is_paid_for_all_in_one(groups):
+    """How many there are is hidden: between one and as many as can be shown, no number is far from the best."""
+    random, scale, noise = np.random.default_rng(9), Fraction(20), 10.0
+    times = []
+    for _ in range(20):
+        many = np.clip(np.round(random.lognormal(0.8, 1.0, 20_000)).astype(int), 1, 400)
+        counts = np.histogram(many, row_edges(MOST_VALUES))[0]
+        noisy = tuple(map(int, counts + draw_integers("laplace", scale, counts.size)))
+        more = int((many > 1).sum() + draw_integers("laplace", 2 * scale, 1)[0])
+        found = NewValues(RowHistogram(MOST_VALUES, noisy, scale, "laplace", 1), more, 2 * scale)
+        counted, _ = found.to_count(noise, None)
+        assert found.suits(noise, None, counted)
+        lacking = {n: np.maximum(many - n, 0).sum() / groups for n in {*range(1, 100), counted}}
+        errors = {n: math.hypot(noise * n, lacks) for n, lacks in lacking.items()}
+        times.append(errors[counted] / min(errors.values()))
+    assert np.median(times) <= 3.0
+
+
 # What is known is used again
 
 
