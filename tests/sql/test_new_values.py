@@ -209,6 +209,23 @@ def test_of_groups_that_nobody_declared_no_noise_is_paid_for_all_in_one(groups):
     assert np.median(times) <= 3.0
 
 
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_as_many_still_suit_where_there_is_half_the_noise(law):
+    """Sharper statements pay the difference then; with a hundredth of the noise many more are worth it."""
+    random, scale, noise = np.random.default_rng(10), Fraction(20), 10.0
+    suits = []
+    for _ in range(40):
+        counts = np.histogram(random.geometric(0.35, 10_000), row_edges(MOST_VALUES))[0]
+        noisy = tuple(map(int, counts + draw_integers(law, scale, counts.size)))
+        found = NewValues(RowHistogram(MOST_VALUES, noisy, scale, law, 1), 6_500, 2 * scale)
+        counted, _ = found.to_count(noise, 1)
+        suits.append([found.suits(noise * times, 1, counted) for times in (1.0, 0.5)])
+        assert not found.suits(noise / 100, 1, 2)
+    same, half = np.mean(suits, axis=0)
+    assert same == 1.0
+    assert half >= 0.8
+
+
 # What is known is used again
 
 

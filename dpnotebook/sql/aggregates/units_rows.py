@@ -36,6 +36,7 @@ from dpnotebook.sql.aggregates.weights_moved import (
 Floats = NDArray[np.float64]
 
 NEARLY = 1.1  # times the least error, with which a number of rows is kept that was chosen for other noise
+SUITS = 1.25  # the same for values, as who lies together behind the others is known too roughly for a finer choice
 FEW = 16  # so many numbers of rows are all tried, larger ones in steps of an eighth of a factor of two
 SPREAD = 0.75  # of all rows that are left out, one of G groups lacks G^-SPREAD: between an even share and all
 PERCENT = 100.0 / 2  # of the range of values, in a half-width
@@ -175,7 +176,7 @@ def values_nearly_best(told: RowHistogram, noise: float, worth: float, values: i
     if (found := units_by_rows(told)) is None:
         return True
     errors = _of_values(told, found, noise, worth, (*(k for k in _tried(told.most) if k <= told.most), values))
-    return bool(errors[-1] <= errors.min() * NEARLY**2)
+    return bool(errors[-1] <= errors.min() * SUITS**2)
 
 
 def _of_values(told: RowHistogram, found: UnitsByRows, noise: float, worth: float, tried: tuple[int, ...]) -> Floats:
