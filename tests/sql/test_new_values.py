@@ -244,6 +244,24 @@ def test_a_later_statement_uses_what_was_found():
         assert asked.plan.error <= 60
 
 
+@pytest.mark.parametrize("condition", ["outcome = 'convicted'", "outcome IN ('convicted', 'plea')"])
+def test_of_some_groups_of_a_release_as_much_is_missed(condition):
+    """Free answers have the interval of what they are answered from, with what no unit stands for."""
+    query = "SELECT outcome, COUNT(DISTINCT number) AS n FROM cases {} GROUP BY outcome"
+    with closing(opened(dpn.Budget(50.0, 1e-6))) as session:
+        every = session.sql(query.format(""), epsilon=0.3).run().frame.set_index("outcome")
+        some = session.sql(query.format(f"WHERE {condition}"), epsilon=0.3)
+        assert some.plan.free
+        told = some.run().frame.set_index("outcome")
+        alone = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases WHERE outcome = 'convicted'", epsilon=0.3)
+        assert alone.plan.free
+        only = alone.run().frame.iloc[0]
+    assert every["n_upper"]["plea"] - every["n"]["plea"] > 1.02 * 1.96 * every["n_std_error"]["plea"]
+    for name in ("n", "n_lower", "n_upper"):
+        assert told[name].to_dict() == pytest.approx(every[name][told.index].to_dict())
+        assert only[name] == pytest.approx(every[name]["convicted"])
+
+
 # Groups of what each person has
 
 
