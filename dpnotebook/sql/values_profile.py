@@ -82,9 +82,9 @@ def noise_of_one(cost: int, accountant: Accountant) -> float:
     return math.sqrt(accountant.law.variance(accountant.scale(max(cost, 1), 1)))
 
 
-def _groups(select: PrivateSelect) -> int:
-    """Return over how many groups the values that are missed are shared out: over one where nothing is declared."""
-    return 1 if None in select.levels else select.groups_of(select.levels)
+def _groups(select: PrivateSelect) -> int | None:
+    """Return over how many groups the values that are missed are shared out; None where nothing is declared."""
+    return None if None in select.levels else select.groups_of(select.levels)
 
 
 def known_new_values(select: PrivateSelect, books: Books) -> dict[int, KnownNewValues]:

@@ -190,6 +190,42 @@ def test_as_many_count_as_make_the_error_least(share):
     assert held >= 36
 
 
+@pytest.mark.parametrize("groups", [4, 30, 200])
+def test_of_groups_that_nobody_declared_no_noise_is_paid_for_all_in_one(groups):
+    """How many there are is hidden: between one and as many as can be shown, no number is far from the best."""
+    random, scale, noise = np.random.default_rng(9), Fraction(20), 10.0
+    times = []
+    for _ in range(20):
+        many = np.clip(np.round(random.lognormal(0.8, 1.0, 20_000)).astype(int), 1, 400)
+        counts = np.histogram(many, row_edges(MOST_VALUES))[0]
+        noisy = tuple(map(int, counts + draw_integers("laplace", scale, counts.size)))
+        more = int((many > 1).sum() + draw_integers("laplace", 2 * scale, 1)[0])
+        found = NewValues(RowHistogram(MOST_VALUES, noisy, scale, "laplace", 1), more, 2 * scale)
+        counted, _ = found.to_count(noise, None)
+        assert found.suits(noise, None, counted)
+        lacking = {n: np.maximum(many - n, 0).sum() / groups for n in {*range(1, 100), counted}}
+        errors = {n: math.hypot(noise * n, lacks) for n, lacks in lacking.items()}
+        times.append(errors[counted] / min(errors.values()))
+    assert np.median(times) <= 3.0
+
+
+@pytest.mark.parametrize("law", ["laplace", "gaussian"])
+def test_as_many_still_suit_where_there_is_half_the_noise(law):
+    """Sharper statements pay the difference then; with a hundredth of the noise many more are worth it."""
+    random, scale, noise = np.random.default_rng(10), Fraction(20), 10.0
+    suits = []
+    for _ in range(40):
+        counts = np.histogram(random.geometric(0.35, 10_000), row_edges(MOST_VALUES))[0]
+        noisy = tuple(map(int, counts + draw_integers(law, scale, counts.size)))
+        found = NewValues(RowHistogram(MOST_VALUES, noisy, scale, law, 1), 6_500, 2 * scale)
+        counted, _ = found.to_count(noise, 1)
+        suits.append([found.suits(noise * times, 1, counted) for times in (1.0, 0.5)])
+        assert not found.suits(noise / 100, 1, 2)
+    same, half = np.mean(suits, axis=0)
+    assert same == 1.0
+    assert half >= 0.8
+
+
 # What is known is used again
 
 
@@ -206,6 +242,24 @@ def test_a_later_statement_uses_what_was_found():
         assert sharper.run().frame["n_std_error"][0] < error
         asked = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases", error=60)
         assert asked.plan.error <= 60
+
+
+@pytest.mark.parametrize("condition", ["outcome = 'convicted'", "outcome IN ('convicted', 'plea')"])
+def test_of_some_groups_of_a_release_as_much_is_missed(condition):
+    """Free answers have the interval of what they are answered from, with what no unit stands for."""
+    query = "SELECT outcome, COUNT(DISTINCT number) AS n FROM cases {} GROUP BY outcome"
+    with closing(opened(dpn.Budget(50.0, 1e-6))) as session:
+        every = session.sql(query.format(""), epsilon=0.3).run().frame.set_index("outcome")
+        some = session.sql(query.format(f"WHERE {condition}"), epsilon=0.3)
+        assert some.plan.free
+        told = some.run().frame.set_index("outcome")
+        alone = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases WHERE outcome = 'convicted'", epsilon=0.3)
+        assert alone.plan.free
+        only = alone.run().frame.iloc[0]
+    assert every["n_upper"]["plea"] - every["n"]["plea"] > 1.02 * 1.96 * every["n_std_error"]["plea"]
+    for name in ("n", "n_lower", "n_upper"):
+        assert told[name].to_dict() == pytest.approx(every[name][told.index].to_dict())
+        assert only[name] == pytest.approx(every[name]["convicted"])
 
 
 # Groups of what each person has

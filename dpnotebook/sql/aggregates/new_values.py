@@ -22,10 +22,11 @@ import numpy as np
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import REACH, Taken, three_digits
-from dpnotebook.sql.aggregates.units_rows import SPREAD, Addend, nearly_best, values_to_count
+from dpnotebook.sql.aggregates.units_rows import SPREAD, values_nearly_best, values_to_count
 
 SURELY = 1.0  # standard deviations of noise that are not taken to be new values, where it is chosen how many count
 HIDDEN_VALUES = 8.0  # of a unit, where noise hides how many it has: who has more is not told of
+SHOWN = 6.0  # standard deviations of noise: about so many units a group has that a threshold does not hide
 LITTLE = 0.5  # values: fewer that are missed are none
 
 
@@ -71,7 +72,7 @@ class NewValues:
         spread = math.sqrt(law_of(self.told.noise).variance(self.scale))
         return min(max((self.more + deviations * spread) / units, 0.0), 1.0)
 
-    def to_count(self, noise: float, groups: int) -> tuple[int, Taken]:
+    def to_count(self, noise: float, groups: int | None) -> tuple[int, Taken]:
         """Return how many values of a unit should count, and how many a group lacks then; 1 where noise hides that.
 
         Parameters
@@ -79,9 +80,10 @@ class NewValues:
         noise
             Standard deviation of the noise on a group, where one value of a unit counts.
         groups
-            How many there are.
+            How many there are; None where that is not known.
         """
-        chosen = values_to_count(self.told, noise * groups**SPREAD, self.new(-SURELY))
+        chosen = values_to_count(self.told, noise * self._among(noise, groups) ** SPREAD, self.new(-SURELY))
+        groups = groups or 1  # those that are shown tell which part of what is missed each lacks
         if chosen is None:
             return 1, self._hidden(groups)
         counted, about, at_most = chosen
@@ -97,10 +99,20 @@ class NewValues:
         most /= math.sqrt(groups)
         return Taken(most / 2.0, most, most, looked=HIDDEN_VALUES, below=most, above=0.0, groups=groups)
 
-    def suits(self, noise: float, groups: int, counted: int) -> bool:
+    def suits(self, noise: float, groups: int | None, counted: int) -> bool:
         """Return whether so many values of a unit, that were chosen for other noise, give nearly the least error."""
-        asked = [Addend(noise, self.new(-SURELY))]
-        return nearly_best(self.told, asked, groups, self.told.most, counted)
+        noise *= self._among(noise, groups) ** SPREAD
+        return values_nearly_best(self.told, noise, self.new(-SURELY), counted)
+
+    def _among(self, noise: float, groups: int | None) -> float:
+        """Return over how many groups values are shared out, where nobody declared them as many as noise may show.
+
+        That is from one to as many as have just enough to be shown: the geometric mean of both.
+        """
+        if groups is not None or (found := units_by_rows(self.told)) is None:
+            return float(groups or 1)
+        values = float(np.array(row_edges(self.told.most)[:-1]) @ np.maximum(found.average, 0.0))
+        return math.sqrt(max(values / (SHOWN * noise), 1.0))
 
 
 def said_of_values(counted: int, missed: Taken) -> str:

@@ -36,6 +36,7 @@ from dpnotebook.sql.aggregates.weights_moved import (
 Floats = NDArray[np.float64]
 
 NEARLY = 1.1  # times the least error, with which a number of rows is kept that was chosen for other noise
+SUITS = 1.25  # the same for values, as who lies together behind the others is known too roughly for a finer choice
 FEW = 16  # so many numbers of rows are all tried, larger ones in steps of an eighth of a factor of two
 SPREAD = 0.75  # of all rows that are left out, one of G groups lacks G^-SPREAD: between an even share and all
 PERCENT = 100.0 / 2  # of the range of values, in a half-width
@@ -155,17 +156,38 @@ def values_to_count(told: RowHistogram, noise: float, worth: float) -> tuple[int
     """
     if (found := units_by_rows(told)) is None:
         return None
-    end = told.end or 1
-    edges, counts, law = row_edges(told.most), np.array(told.counts, dtype=float), law_of(told.noise)
-    tried, units = tuple(k for k in _tried(told.most) if k <= told.most), found.likely.copy()
-    away = np.array(edges[end:-1], dtype=float) / edges[end] - 1.0
-    spread = math.sqrt(law.variance(told.scale))
-    units[end:] += hidden_humps(counts[end:], found.likely[end:], spread, away, stable=law.stable).average()
-    errors = Addend(noise, worth).squared_errors(edges, units, tried, 1)
-    best = tried[int(np.argmin(errors))]
+    tried = tuple(k for k in _tried(told.most) if k <= told.most)
+    best = tried[int(np.argmin(_of_values(told, found, noise, worth, tried)))]
     left_out = _ways_left_out(told, best, None, apart=True)[1]
     about, at_most = map(float, np.quantile(left_out, [0.5, 1.0 - RARELY]))
     return best, about, at_most
+
+
+def values_nearly_best(told: RowHistogram, noise: float, worth: float, values: int) -> bool:
+    """Return whether a number of values that was chosen for other noise gives nearly the least error.
+
+    Parameters
+    ----------
+    told, noise, worth
+        As for `values_to_count`.
+    values
+        That number.
+    """
+    if (found := units_by_rows(told)) is None:
+        return True
+    errors = _of_values(told, found, noise, worth, (*(k for k in _tried(told.most) if k <= told.most), values))
+    return bool(errors[-1] <= errors.min() * SUITS**2)
+
+
+def _of_values(told: RowHistogram, found: UnitsByRows, noise: float, worth: float, tried: tuple[int, ...]) -> Floats:
+    """Return the squared errors of so many values of a unit, of which a part is worth counting, shape (tried,)."""
+    end = told.end or 1
+    edges, counts, law = row_edges(told.most), np.array(told.counts, dtype=float), law_of(told.noise)
+    units = found.likely.copy()
+    away = np.array(edges[end:-1], dtype=float) / edges[end] - 1.0
+    spread = math.sqrt(law.variance(told.scale))
+    units[end:] += hidden_humps(counts[end:], found.likely[end:], spread, away, stable=law.stable).average()
+    return np.asarray(Addend(noise, worth).squared_errors(edges, units, tried, 1)[0])
 
 
 def nearly_best(told: RowHistogram, asked: Sequence[Addend | Averaged], groups: int, most: int, rows: int) -> bool:

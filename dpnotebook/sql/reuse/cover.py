@@ -76,7 +76,7 @@ def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
     alike = function.centres and function.squares == read.squares  # what moves variances is not what moves means
     moved, down = (parts[-1].moved, parts[-1].moved_down) if alike else (0.0, None)
     drawn = parts[-1].drawn if alike else 0.0
-    lost = parts[-1].lost if function.adds and read.adds else ()
+    lost = parts[-1].lost if function.kind == read.kind or (function.adds and read.adds) else ()
     part = replace(
         parts[-1],
         kind=asked.kind,
