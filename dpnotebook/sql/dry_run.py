@@ -24,6 +24,7 @@ _lock = lock()
 # A value of each kind that any cast of that kind takes; a text that is not declared may be anything.
 SAMPLE = {"integer": 1, "number": 1.0, "boolean": True, "time": datetime.datetime(2000, 1, 1)}
 BESIDE = len(interval_columns(""))
+AT_ONCE = 200  # rows of one INSERT, each of which takes as long as many rows
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
 
@@ -77,11 +78,16 @@ def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None
 def _fill(connection: duckdb.DuckDBPyConnection, name: str, select: PrivateSelect) -> None:
     """Insert rows such as a release may have, every declared level of every key among them."""
     rows = max((len(key.levels) for key in select.keys if key.levels), default=1)
-    numbers = [[1.0] if aggregate.array else 1.0 for aggregate in select.aggregates for _ in range(1 + BESIDE)]
-    marks = ", ".join([*(f"TRY_CAST(? AS {TYPES[key.kind]})" for key in select.keys), *("?" for _ in numbers)])
-    for row in range(rows):
-        keys = [key.levels[row % len(key.levels)] if key.levels else SAMPLE.get(key.kind) for key in select.keys]
-        connection.execute(f"INSERT INTO {identifier(name)} VALUES ({marks})", [*map(plain, keys), *numbers])
+    numbers = ["[1e0]" if aggregate.array else "1e0" for aggregate in select.aggregates for _ in range(1 + BESIDE)]
+    marks = ", ".join([*(f"TRY_CAST(? AS {TYPES[key.kind]})" for key in select.keys), *numbers])
+    for first in range(0, rows, AT_ONCE):
+        some = range(first, min(first + AT_ONCE, rows))
+        keys = [
+            plain(key.levels[row % len(key.levels)] if key.levels else SAMPLE.get(key.kind))
+            for row in some
+            for key in select.keys
+        ]
+        connection.execute(f"INSERT INTO {identifier(name)} VALUES {', '.join(f'({marks})' for _ in some)}", keys)
 
 
 def _columns(select: PrivateSelect) -> dict[str, str]:

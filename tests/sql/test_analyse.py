@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
@@ -14,7 +16,7 @@ from random_statements import Maker
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.errors import DPError, SQLError
 from dpnotebook.sql.analysis.analyse import analyse
-from dpnotebook.sql.dry_run import check_outer
+from dpnotebook.sql.dry_run import AT_ONCE, check_outer
 from dpnotebook.sql.select import Contribution
 from dpnotebook.sql.statement import Relation
 
@@ -646,3 +648,17 @@ def test_what_duckdb_could_not_work_out_is_refused_before(statement):
 @pytest.mark.parametrize("statement", [*SAME, *(row[0] for row in OUTER)])
 def test_what_duckdb_can_work_out_is_not_refused(statement):
     check_outer(analyse(statement, RELATIONS), RELATIONS)
+
+
+@pytest.mark.parametrize("levels", [1, AT_ONCE, AT_ONCE + 1, 2 * AT_ONCE + 50])
+def test_each_of_many_levels_is_tried(levels):
+    """What one level alone does not take is found wherever it stands."""
+    statement = analyse(
+        "SELECT CAST(r AS INTEGER) + n FROM (SELECT region AS r, COUNT(*) AS n FROM visits GROUP BY r)", RELATIONS
+    )
+    (select,) = statement.selects
+    for bad in (False, True):
+        found = [str(level) for level in range(levels - 1)] + ["north" if bad else "7"]
+        tried = replace(statement, selects=(replace(select, keys=(replace(select.keys[0], levels=tuple(found)),)),))
+        with pytest.raises(SQLError, match="north") if bad else nullcontext():
+            check_outer(tried, RELATIONS)

@@ -288,6 +288,7 @@ def test_a_group_without_anybody_has_a_sum_about_nothing_and_no_average():
         assert pd.isna(first["a"]) or first["a_upper"] - first["a_lower"] > 90
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (0, 1, 4, 11, 13, 15)])
 def test_databases(question, groups, spells_in_databases):
     for data in spells_in_databases:
@@ -296,6 +297,7 @@ def test_databases(question, groups, spells_in_databases):
             assert set(groups_of(answer)) == of_public_tables(groups)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (0, 11, 14)])
 def test_spark(question, groups, spark):
     with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), spark.createDataFrame(SPELLS), max_rows=40) as session:

@@ -151,6 +151,7 @@ def test_of_ten_thousand_values_all_are_looked_up():
         assert session.sql(text, epsilon=1.0).question.selects[0].selection == "threshold"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (0, 5, 8, 11)])
 def test_databases(question, groups, spells_in_databases):
     for data in spells_in_databases:
@@ -159,6 +160,7 @@ def test_databases(question, groups, spells_in_databases):
             assert len(answer) == groups
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (1, 11)])
 def test_spark(question, groups, spark):
     with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), spark.createDataFrame(SPELLS), max_rows=2) as session:

@@ -191,6 +191,7 @@ def test_of_ten_thousand_pairs_all_are_looked_up_and_of_more_none():
         assert session.sql(text, epsilon=1.0).question.selects[0].selection == "threshold"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (2, 7, 8)])
 def test_databases(question, groups, spells_in_databases):
     for data in spells_in_databases:
@@ -199,6 +200,7 @@ def test_databases(question, groups, spells_in_databases):
             assert set(groups_of(answer)) == of_public_tables(groups)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "groups"), [KNOWN[place] for place in (2, 8)])
 def test_spark(question, groups, spark):
     with opened(exact_session(dpn.Budget(10_000.0, 1e-6)), spark.createDataFrame(SPELLS), max_rows=2) as session:

@@ -59,6 +59,13 @@ def added_up(table, step, aggregates=(SUM,)):
         return kept.grouped, *(totals(one, clipped(step), run, SECRET) for one in (kept, asked))
 
 
+def read_off_kept(table, step):
+    """Return the totals as they are read off what is kept, by group."""
+    run, asked = connect(table), select(kind="l2", aggregates=(SUM,))
+    with kept_for(asked, keeping(run)) as kept:
+        return totals(kept, clipped(step), run, SECRET)
+
+
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_kept_adds_up_to_the_same_as_rows_do(step, seed):
@@ -75,15 +82,16 @@ def test_lists_of_values_are_kept_where_bounds_of_them_are_to_be_found():
     assert both[1].numbers.tolist() == both[2].numbers.tolist()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("seed", range(6))
 def test_no_unit_changes_the_exact_totals_by_more_than_noise_is_paid_for(step, seed):
     table = rows(10 + seed)
-    with_all = added_up(table, step)[1]
+    with_all = read_off_kept(table, step)
     longest = 0.0
     for unit in sorted(set(table["u"])):
         others = [i for i, one in enumerate(table["u"]) if one != unit]
-        without = added_up({name: [column[i] for i in others] for name, column in table.items()}, step)[1]
+        without = read_off_kept({name: [column[i] for i in others] for name, column in table.items()}, step)
         known = dict(zip(without.keys, without.numbers, strict=True))
         change = np.array([row - known.get(key, 0) for key, row in zip(with_all.keys, with_all.numbers, strict=True)])
         lengths = np.sqrt((change.astype(float) ** 2).sum(axis=0))

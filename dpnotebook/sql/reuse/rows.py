@@ -241,11 +241,11 @@ def _key_text(key: exp.Expr, lists: Mapping[str, exp.Join]) -> str:
     names = dict.fromkeys(column.table for column in found)
     for column in found:
         column.set("table", exp.to_identifier(LEVELS))
-    return " ".join([key.sql(DIALECT), *(_renamed(lists[name].copy(), name).sql(DIALECT) for name in names)])
+    return " ".join([key.sql(DIALECT), *(_renamed(lists[name], name).sql(DIALECT) for name in names)])
 
 
 def _renamed(join: exp.Expr, name: str) -> exp.Expr:
-    """Return a list of levels under another name."""
+    """Return a list of levels, which is of no other use than its values any more, under another name."""
     join.this.args["alias"].set("this", exp.to_identifier(LEVELS))
     for column in join.args["on"].find_all(exp.Column):
         if column.table == name:
