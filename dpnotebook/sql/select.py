@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-OF_DIFFERENT_VALUES = "different values"  # what counts these, and bounds by itself how many of a unit count
-
 ContributionKind = Literal["rows", "groups", "l2"]
 Selection = Literal["all", "threshold", "public"]
 
@@ -146,6 +144,8 @@ class Aggregate:
     within
         Where bounds of values are to be found: lower and upper end of what is declared of the column, which may be much
         wider; None where nothing is.
+    by_itself
+        Whether it is found how much of a unit counts for it, however that is bounded for the others.
     """
 
     kind: str
@@ -163,6 +163,7 @@ class Aggregate:
     other: Aggregate | None = None
     values: tuple[Fraction, ...] | None = None
     within: tuple[Fraction, ...] | None = None
+    by_itself: bool = False
 
     @property
     def operands(self) -> tuple[Aggregate, ...]:
@@ -397,7 +398,7 @@ class PrivateSelect:
 
     def clips(self, index: int) -> bool:
         """Return whether the vectors of an aggregate are clipped to a norm."""
-        return self.contribution_of(index).kind == "l2" and self.aggregates[index].kind != OF_DIFFERENT_VALUES
+        return self.contribution_of(index).kind == "l2" and not self.aggregates[index].by_itself
 
     @property
     def can_weigh(self) -> bool:

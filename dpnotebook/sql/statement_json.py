@@ -150,6 +150,8 @@ def _aggregate_to_json(aggregate: Aggregate) -> dict[str, Any]:
             del values[part]
         else:
             values[part] = [str(bound) for bound in values[part]]
+    if not aggregate.by_itself:
+        del values["by_itself"]
     if aggregate.other is not None:
         values["other"] = _aggregate_to_json(aggregate.other)
     return values | {"epsilon": _text(aggregate.epsilon)}

@@ -57,7 +57,7 @@ def with_one_value(statement: Statement) -> Statement:
     selects = []
     for select in statement.selects:
         aggregates = (
-            replace(one, bounds=(Fraction(0), Fraction(1)), bounds_from="declared", values=None)
+            replace(one, bounds=(Fraction(0), Fraction(1)), bounds_from="declared", values=None, by_itself=False)
             if counts_values(select, i)
             else one
             for i, one in enumerate(select.aggregates)

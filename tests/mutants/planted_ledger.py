@@ -81,8 +81,8 @@ PLANTED = (
         "the hash leaves out what an entry says",
         "a cost can be changed in the file and nobody notices",
         "ledger/chain.py",
-        'parts = (b"dpnotebook ledger entry 1", str(number).encode(), kind.encode(), time.encode(), payload, prev)',
-        'parts = (b"dpnotebook ledger entry 1", str(number).encode(), kind.encode(), time.encode(), prev)',
+        "_length(c), c, _length(payload), payload, _length(prev), prev)",
+        "_length(c), c, _length(prev), prev)",
         ("ledger/test_chain.py::test_every_bit_of_an_entry_is_under_its_hash",),
     ),
     Mutant(

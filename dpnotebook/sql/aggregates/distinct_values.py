@@ -18,7 +18,7 @@ from dpnotebook.sql.aggregates.function import Limits, Statistic, input_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call
-from dpnotebook.sql.select import OF_DIFFERENT_VALUES, Aggregate, Contribution
+from dpnotebook.sql.select import Aggregate, Contribution
 
 MOST_VALUES = 1024  # different values of a unit that are told apart, and may count
 STEP = 2  # how much one unit changes by how much more are counted where each stands for two values in place of one
@@ -33,7 +33,7 @@ class DifferentValues(Statistic):
 class CountValues(Added):
     """COUNT(DISTINCT column) of values that units may share."""
 
-    kind = OF_DIFFERENT_VALUES
+    kind = "different values"
     word, counted_in = "distinct", "values"
     statistics = (DifferentValues(),)
     of = "values"

@@ -171,9 +171,11 @@ def _aggregate(
             _check_shared(written, source, node, text)
             resolved = _told_apart(resolved, node, text)
         place = None if unit else _input(total(resolved), inputs)
-        most = limits.max_rows if function.by_itself and bounds is None else None
+        sought = function.by_itself and bounds is None
+        most = limits.max_rows if sought else None
         values = None if most is None else (Fraction(0), Fraction(most))  # no unit has more different ones than rows
-        return Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words, values=values)
+        made = Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words, values=values)
+        return replace(made, by_itself=sought)
 
     def of_column(written: exp.Expr, bounds: Call) -> Aggregate:
         return _of_numbers(bounds, bare(written), words, node, source, environment, reader, limits, inputs)
