@@ -62,7 +62,10 @@ def with_one_value(statement: Statement) -> Statement:
             else one
             for i, one in enumerate(select.aggregates)
         )
-        selects.append(replace(select, aggregates=tuple(aggregates)))
+        words = (one.words or one.name for i, one in enumerate(select.aggregates) if counts_values(select, i))
+        said = [f"{each}: one value of each unit counts at most, as when this was paid for" for each in words]
+        drawn = "; ".join([*filter(None, [select.drawn]), *said])
+        selects.append(replace(select, aggregates=tuple(aggregates), drawn=drawn))
     return replace(statement, selects=tuple(selects))
 
 

@@ -264,6 +264,23 @@ def test_of_some_groups_of_a_release_as_much_is_missed(condition):
         assert only[name] == pytest.approx(every[name]["convicted"])
 
 
+def test_what_was_paid_with_one_value_of_each_stays_free_and_says_so(monkeypatch):
+    text = "SELECT COUNT(DISTINCT number) AS n FROM cases"
+    with closing(opened(dpn.Budget(50.0, 1e-6))) as session:
+        with monkeypatch.context() as earlier:
+            earlier.setattr("dpnotebook.sql.analysis.aggregation.values_counted", lambda *_: 1)
+            session.sql(text, epsilon=1.0).run()
+        again = session.sql(text, epsilon=1.0)
+        assert again.plan.free
+        assert any("one value of each unit counts at most" in one for one in again.plan.warnings)
+        release = again.run()
+        assert any("one value of each unit counts at most" in one for one in release.notes)
+        assert release.frame["n"][0] < 0.6 * CASES["number"].nunique()
+        other = session.sql(text, epsilon=2.0)
+        assert not other.plan.free
+        assert other.run().frame["n"][0] > 0.9 * CASES["number"].nunique()
+
+
 # Groups of what each person has
 
 
