@@ -106,7 +106,7 @@ def test_where_it_is_narrow_it_says_all_in_fewer_words(typist):
     typist.notebook.run_cell(3)
     aggregates = "COUNT(*) AS n, SUM(age) AS total, AVG(age) AS mean"
     typist.type(1, f"%%dpsql -n -e 0.1\nSELECT {aggregates} FROM patients WHERE age >= 65")
-    typist.waits_for("100% left")
+    typist.waits_for("· 100% left")  # alone it is what stands there before anything is known of the cell
     said = {}
     for width in (1900, 800):
         typist.page.set_viewport_size({"width": width, "height": 900})
