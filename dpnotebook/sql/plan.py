@@ -23,7 +23,7 @@ from dpnotebook.planner.plan import (
     PlannedMeasure,
 )
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import counts_values, has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import cost_of_finding, counts_values, has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
@@ -34,7 +34,7 @@ from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
 from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.known_values import known_values
-from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, finding, price, split, units_for
+from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, known_norms, seeks_weights, with_known_weights
 from dpnotebook.sql.profile_keys import profile_keys, weights_key
 from dpnotebook.sql.reuse.groups import assumed, known_groups
@@ -45,6 +45,7 @@ from dpnotebook.sql.reuse.sharper import Sharper, sharper
 from dpnotebook.sql.rows_profile import rows_key
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
+from dpnotebook.sql.values_profile import finds_values
 
 LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
 FIND = (
@@ -179,7 +180,7 @@ def make_statement_plan(
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
-    depends = any(known) or any(select.rows_if_hidden or _finds_values(select) for select in statement.selects)
+    depends = any(known) or finds_values(statement) or any(select.rows_if_hidden for select in statement.selects)
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and depends):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
@@ -449,11 +450,6 @@ def _sharper_steps(one: Sharper) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _finds_values(select: PrivateSelect) -> bool:
-    """Return whether it is found how many different values of a unit count."""
-    return any(counts_values(select, i) for i in range(len(select.aggregates)))
-
-
 def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, int]]:
     """Return the aggregates for which a part of a profile has to be measured first: norms, or bounds of values."""
     return [
@@ -483,7 +479,7 @@ def _known_values(
     return {
         i: told.suited(select, i, costs, books.accountant)
         for i, told in found.items()
-        if told is not None and told.is_enough(finding(select, costs, i))
+        if told is not None and told.is_enough(cost_of_finding(select, costs, i))
     }
 
 

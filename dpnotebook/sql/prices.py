@@ -20,7 +20,7 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
-from dpnotebook.sql.aggregates.budget_split import Shares, counts_values, found_with, needs_bounds, operands, shares
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of_finding, counts_values, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -31,7 +31,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.known_values import COARSER, KnownPairs, KnownValues, known_ranges, known_values
+from dpnotebook.sql.known_values import KnownPairs, KnownValues, known_ranges, known_values
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -159,16 +159,18 @@ def price(
         ranges = {
             i: values
             for i, values in known_ranges(select, books).items()
-            if not renew or values.is_enough(finding(select, costs, i))
+            if not renew or values.is_enough(cost_of_finding(select, costs, i))
         }
         told = {i: norms for i, norms in (known[place] if known else {}).items() if i not in certain}
         usable = {
-            i: norms for i, norms in told.items() if not renew or is_enough(select, i, norms, finding(select, costs, i))
+            i: norms
+            for i, norms in told.items()
+            if not renew or is_enough(select, i, norms, cost_of_finding(select, costs, i))
         }
         counting_values = {
             i: values
             for i, values in known_new_values(select, books).items()
-            if not renew or values.units * COARSER >= finding(select, costs, i)
+            if not renew or values.is_enough(cost_of_finding(select, costs, i))
         }
         foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
         if anew and counting_rows is not None:
@@ -263,7 +265,7 @@ class _FoundAnew:
     ) -> _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
         units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
-        return cls({i: math.sqrt(before / max(finding(select, costs, i), 1)) for i, before in units.items()})
+        return cls({i: math.sqrt(before / max(cost_of_finding(select, costs, i), 1)) for i, before in units.items()})
 
     def cuts(self, select: PrivateSelect, costs: Shares, books: StatementBooks) -> dict[int, Taken]:
         """Return what bounds of values will take from variances, which noise of the known histogram decides about."""
@@ -349,12 +351,6 @@ def _range(half_widths: Sequence[float]) -> tuple[float, float] | None:
     """Return the ends of a range of half-widths; None where one is not known."""
     known = bool(half_widths) and all(map(math.isfinite, half_widths))
     return (min(half_widths), max(half_widths)) if known else None
-
-
-def finding(select: PrivateSelect, costs: Shares, index: int) -> int:
-    """Return what a histogram would cost that the norm of an aggregate is found from."""
-    at = next(at for at, (i, _) in enumerate(operands(select)) if i == index)
-    return costs.auto[found_with(select, at)]
 
 
 def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) -> Fraction:
@@ -484,7 +480,7 @@ def _are_rough(statement: Statement, units: int, known: Sequence[Mapping[int, No
         for select, share, told in zip(statement.selects, each, known, strict=True)
     )
     return any(
-        not is_enough(select, i, norms, finding(select, costs, i))
+        not is_enough(select, i, norms, cost_of_finding(select, costs, i))
         for select, costs, told in found
         for i, norms in told.items()
         if i not in certain_clips(select)

@@ -371,8 +371,8 @@ def still_suits(
     own
         What it costs with these vectors, where that is something else.
     """
-    noise = _noise_of_one(cost, accountant)
-    mine = noise if own is None else _noise_of_one(own, accountant)
+    noise = noise_of_one(cost, accountant)
+    mine = noise if own is None else noise_of_one(own, accountant)
     if norms.means is not None:
         choices = _choices(select, index, norms)
         as_far = _moved_as(function_of(select.aggregates[index].kind))
@@ -387,9 +387,9 @@ def still_suits(
     return nearly_best(float(bounds[-1]), *told, mine)
 
 
-def _noise_of_one(cost: int, accountant: Accountant) -> float:
+def noise_of_one(cost: int, accountant: Accountant) -> float:
     """Return the standard deviation of noise that hides 1, for a cost."""
-    return math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
+    return math.sqrt(accountant.law.variance(accountant.scale(max(cost, 1), 1)))
 
 
 def as_wrong(norms: Norms, noise: float) -> float:
@@ -419,7 +419,7 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant, layered: bool) -> Clip:
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), values_of(aggregate) or norms.values
-    noise = _noise_of_one(cost, accountant)
+    noise = noise_of_one(cost, accountant)
     usual = _usual(select, index, norms)
     if function.centres and norms.means is not None:
         if values is None or (choices := _choices(select, index, norms)) is None:

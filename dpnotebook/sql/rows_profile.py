@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -26,7 +25,7 @@ from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, 
 from dpnotebook.sql.aggregates.weights_moved import AVERAGED, PAIRED, RANKED
 from dpnotebook.sql.known_values import COARSER, HIDDEN
 from dpnotebook.sql.level_texts import dumps, level_texts
-from dpnotebook.sql.profile import Run
+from dpnotebook.sql.profile import Run, noise_of_one
 from dpnotebook.sql.profile_keys import Books, recorded
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite.profiles import rows_of_units
@@ -162,7 +161,7 @@ def _asked(select: PrivateSelect, costs: Shares, accountant: Accountant) -> list
         function = function_of(aggregate.kind)
         if select.clips(i) or function.by_itself:
             continue
-        noise = math.sqrt(accountant.law.variance(accountant.scale(max(cost_of(select, costs, i), 1), 1)))
+        noise = noise_of_one(cost_of(select, costs, i), accountant)
         if function.adds:
             drawn = select.contribution.kind == "rows"  # of which several may be in one group
             once = select.groups_declared if function.of == "units" and drawn else None

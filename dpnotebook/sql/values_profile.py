@@ -6,7 +6,6 @@ how many of them, and how many of these are new. Each statement counts as many o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -18,9 +17,8 @@ from dpnotebook.sql.aggregates.budget_split import (
     OF_NEW_VALUES,
     Shares,
     cost_of,
+    cost_of_finding,
     counts_values,
-    found_with,
-    operands,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.distinct_values import MOST_VALUES, STEP
@@ -28,7 +26,8 @@ from dpnotebook.sql.aggregates.new_values import NewValues
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.profile import Clip, Run
+from dpnotebook.sql.known_values import COARSER
+from dpnotebook.sql.profile import Clip, Run, noise_of_one
 from dpnotebook.sql.profile_keys import Books, recorded, values_key
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.different_values import matched, matching_sql, values_of_units
@@ -46,6 +45,10 @@ class KnownNewValues:
     def units(self) -> int:
         """What it cost, in the accountant's units."""
         return self.found.units
+
+    def is_enough(self, wanted: int) -> bool:
+        """Return whether it serves where it could be found anew for so many units; see `KnownValues`."""
+        return self.units * COARSER >= wanted
 
     def clip(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> Clip:
         """Return how many values of a unit count, as suits what the aggregate may cost, and how many are missed."""
@@ -78,11 +81,6 @@ def chosen(found: NewValues, select: PrivateSelect, cost: int, accountant: Accou
     """Return how many values of a unit count, and how many are missed then, for a cost in the accountant's units."""
     counted, missed = found.to_count(noise_of_one(cost, accountant), _groups(select))
     return Clip((Fraction(0), Fraction(counted)), missed)
-
-
-def noise_of_one(cost: int, accountant: Accountant) -> float:
-    """Return the standard deviation of noise where one value of each unit counts."""
-    return math.sqrt(accountant.law.variance(accountant.scale(max(cost, 1), 1)))
 
 
 def _groups(select: PrivateSelect) -> int | None:
@@ -151,8 +149,7 @@ def measured_new_values(
         aggregate = select.aggregates[i]
         assert aggregate.input is not None
         most = MOST_VALUES if aggregate.values is None else min(MOST_VALUES, int(aggregate.values[1]))
-        at = next(at for at, (of, _) in enumerate(operands(select)) if of == i)
-        each = shares.auto[found_with(select, at, shares.known)] // OF_NEW_VALUES
+        each = cost_of_finding(select, shares, i) // OF_NEW_VALUES
         scale, wider = histogram_scale(accountant, each), accountant.scale(each, STEP**accountant.law.power)
         exact = values_of_units(select, aggregate.input, row_edges(most), run)
         counts = exact + draw(accountant.noise, scale, exact.size)

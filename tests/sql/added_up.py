@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import math
 from collections import defaultdict
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -11,6 +12,8 @@ from functools import cache
 import duckdb
 import pandas as pd
 
+from dpnotebook.engine.source import source_of
+from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Partner
 from dpnotebook.sql.select import Contribution, Key, PrivateSelect
 
@@ -145,6 +148,31 @@ def connect(table, types=None, threads=1):
             marks = ", ".join(f"({', '.join('?' for _ in table)})" for _ in rows)
             connection.execute(f'INSERT INTO "the table" VALUES {marks}', [value for row in rows for value in row])
     return lambda query: connection.execute(query).fetchnumpy()
+
+
+@contextmanager
+def connect_postgres(address, name, kinds, rows):
+    """Give a function that runs SQL over rows that stand in a table of PostgreSQL, whose unit is `u`.
+
+    Parameters
+    ----------
+    address, name
+        Of the database, and of the table.
+    kinds
+        Types of its columns, by name.
+    rows
+        Tuples.
+    """
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in kinds.items())})")
+        for row in rows:
+            connection.execute(f"INSERT INTO {name} VALUES ({', '.join('%s' for _ in kinds)})", row)
+    with closing(Workspace()) as workspace:
+        workspace.add(name, source_of((address, name)), "u", private=True)
+        yield lambda query: workspace.run(query, [name])
 
 
 def digest(key, *parts):

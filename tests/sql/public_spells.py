@@ -44,6 +44,21 @@ def plain(value):
     return str(pd.Timestamp(value)) if isinstance(value, (datetime.date, np.datetime64)) else value
 
 
+def groups_of(frame):
+    """Return the groups of an answer, in its order."""
+    beside = ("_std_error", "_lower", "_upper")
+    keys = [name for name in frame if name not in ("n", "people", "d") and not name.endswith(beside)]
+    return [tuple(map(plain, row)) for row in frame[keys].astype(object).to_numpy() if keys]
+
+
+def of_public_tables(question):
+    """Return the rows of a question about the public tables alone."""
+    with duckdb.connect() as plainly:
+        for name, frame in (("months", MONTHS), ("jobs", JOBS)):
+            plainly.register(name, frame)
+        return {tuple(map(plain, row)) for row in plainly.execute(question).fetchall()}
+
+
 def held(frame, counts):
     """Return rows by their keys, without groups in which nothing is."""
     numbers = [name for name in counts if name in frame]

@@ -9,12 +9,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-from added_up import connect, select
+from added_up import connect, connect_postgres, select
 from private_selects import aggregate
 
 import dpnotebook as dpn
-from dpnotebook.engine.source import source_of
-from dpnotebook.engine.workspace import Workspace
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.budget_split import shares
@@ -133,33 +131,17 @@ def test_they_are_read_off_noisy_numbers():
 
 def test_postgresql_finds_the_same(postgres):
     """How many different values people have, and how many of these are new, with keys and without."""
-    import psycopg
-
     random = np.random.default_rng(4)
     unit = np.repeat(np.arange(30), random.integers(1, 9, 30)).astype(str)
     x = random.integers(0, 40, unit.size)
     rows = pd.DataFrame({"u": unit, "k0": random.choice(["a", "b", "c"], unit.size), "x0": x})
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute("DROP TABLE IF EXISTS people_values")
-        connection.execute("CREATE TABLE people_values (u text, k0 text, x0 bigint)")
-        for row in rows.itertuples(index=False):
-            connection.execute("INSERT INTO people_values VALUES (%s, %s, %s)", tuple(row))
-    workspace = Workspace()
-    workspace.add("people_values", source_of((postgres, "people_values")), "u", private=True)
-    for keys in (0, 1):
-        chosen = sought(keys=keys, **({"selection": "threshold"} if keys else {}))
-        there = replace(chosen, rows=chosen.rows.replace('"the table"', "people_values"), tables=("people_values",))
-        costs = shares(there, UNITS, LAPLACE)
-        asked = measured_new_values(
-            there, costs, LAPLACE, [0], "secret", lambda query: workspace.run(query, ["people_values"]), nothing
-        )
-        (found,) = asked[1].values()
-        mine = measured(chosen, connect(rows))[1]
-        assert (NewValues.from_json(found).told.counts, NewValues.from_json(found).more) == (
-            mine.told.counts,
-            mine.more,
-        )
-    workspace.close()
+    kinds = {"u": "text", "k0": "text", "x0": "bigint"}
+    with connect_postgres(postgres, "people_values", kinds, rows.itertuples(index=False, name=None)) as run:
+        for keys in (0, 1):
+            chosen = sought(keys=keys, **({"selection": "threshold"} if keys else {}))
+            there = replace(chosen, rows=chosen.rows.replace('"the table"', "people_values"), tables=("people_values",))
+            found, mine = measured(there, run)[1], measured(chosen, connect(rows))[1]
+            assert (found.told.counts, found.more) == (mine.told.counts, mine.more)
 
 
 # What it chooses

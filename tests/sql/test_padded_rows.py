@@ -2,14 +2,13 @@
 
 import contextlib
 
-import duckdb
 import numpy as np
 import pandas as pd
 import public_spells
 import pytest
 from joined_tables import components_of, influence, owned
 from padded_statements import RELATIONS, Padded, check, connect
-from public_spells import JOBS, MONTHS, SPELLS, is_what_a_database_says, opened, plain
+from public_spells import JOBS, MONTHS, SPELLS, groups_of, is_what_a_database_says, of_public_tables, opened
 
 import dpnotebook as dpn
 from dpnotebook.errors import SQLError
@@ -90,19 +89,6 @@ REFUSED = [  # question, words, what is written instead and means the same
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
-
-
-def of_public_tables(question):
-    with duckdb.connect() as plainly:
-        for name, frame in (("months", MONTHS), ("jobs", JOBS)):
-            plainly.register(name, frame)
-        return {tuple(map(plain, row)) for row in plainly.execute(question).fetchall()}
-
-
-def groups_of(frame):
-    beside = ("_std_error", "_lower", "_upper")
-    keys = [name for name in frame if name not in ("n", "people", "d") and not name.endswith(beside)]
-    return [tuple(map(plain, row)) for row in frame[keys].astype(object).to_numpy() if keys]
 
 
 @pytest.mark.one_in(4)

@@ -1,10 +1,9 @@
 """Groups by several columns of public tables: those that the table has, and no others, are there whoever is in them."""
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from public_spells import JOBS, MONTHS, SPELLS, STOCK, is_what_a_database_says, opened, plain
+from public_spells import JOBS, SPELLS, STOCK, groups_of, is_what_a_database_says, of_public_tables, opened
 
 import dpnotebook as dpn
 from dpnotebook.testing import exact_session
@@ -54,19 +53,6 @@ UNKNOWN = [
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch):
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
-
-
-def groups_of(frame):
-    beside = ("_std_error", "_lower", "_upper")
-    keys = [name for name in frame if name not in ("n", "people") and not name.endswith(beside)]
-    return [tuple(map(plain, row)) for row in frame[keys].astype(object).to_numpy()]
-
-
-def of_public_tables(question):
-    with duckdb.connect() as plainly:
-        for name, frame in (("months", MONTHS), ("jobs", JOBS)):
-            plainly.register(name, frame)
-        return {tuple(map(plain, row)) for row in plainly.execute(question).fetchall()}
 
 
 @pytest.mark.one_in(4)

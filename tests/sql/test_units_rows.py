@@ -9,12 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from added_up import connect
+from added_up import connect, connect_postgres
 from private_selects import aggregate, select
 
 import dpnotebook as dpn
-from dpnotebook.engine.source import source_of
-from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import AccuracyError, FrameChanged
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
@@ -105,21 +103,13 @@ def test_each_unit_is_counted_once_by_its_rows(seed):
 
 
 def test_postgresql_counts_the_same(postgres):
-    import psycopg
-
     rows, edges = table([1, 1, 2, 5, 12, 40]), row_edges(12)
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute("DROP TABLE IF EXISTS people_rows")
-        connection.execute("CREATE TABLE people_rows (u text, k0 bigint, x0 double precision)")
-        for row in rows.itertuples(index=False):
-            connection.execute("INSERT INTO people_rows VALUES (%s, %s, %s)", tuple(row))
-    workspace = Workspace()
-    workspace.add("people_rows", source_of((postgres, "people_rows")), "u", private=True)
     chosen = replace(
         sought(aggregate("count"), most=12), rows="SELECT u, k0, x0 FROM people_rows", tables=("people_rows",)
     )
-    found = rows_of_units(chosen, edges, lambda query: workspace.run(query, ["people_rows"]))
-    workspace.close()
+    kinds = {"u": "text", "k0": "bigint", "x0": "double precision"}
+    with connect_postgres(postgres, "people_rows", kinds, rows.itertuples(index=False, name=None)) as run:
+        found = rows_of_units(chosen, edges, run)
     np.testing.assert_array_equal(found, rows_of_units(sought(aggregate("count"), most=12), edges, connect(rows)))
 
 

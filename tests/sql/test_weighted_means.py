@@ -8,15 +8,12 @@ from fractions import Fraction
 import duckdb
 import numpy as np
 import pandas as pd
-import psycopg
 import pytest
-from added_up import SECRET, connect, select
+from added_up import SECRET, connect, connect_postgres, select
 from private_selects import measuring
 from strange_units import STRANGE, both, influences
 
 import dpnotebook as dpn
-from dpnotebook.engine.source import source_of
-from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.sql.aggregates import moved
@@ -294,17 +291,11 @@ def test_postgres_adds_up_the_same(postgres):
         )
         for _ in range(150)
     ]
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute("DROP TABLE IF EXISTS weighted_rows")
-        connection.execute("CREATE TABLE weighted_rows (u text, k0 text, x0 double precision, x1 double precision)")
-        for row in rows:
-            connection.execute("INSERT INTO weighted_rows VALUES (%s, %s, %s, %s)", row)
-    workspace = Workspace()
-    workspace.add("weighted_rows", source_of((postgres, "weighted_rows")), "u", private=True)
     chosen = select(inputs=2, kind="l2")
     there = replace(chosen, rows="SELECT u, k0, x0, x1 FROM weighted_rows", tables=("weighted_rows",))
-    found = totals(there, vectors(), lambda query: workspace.run(query, ["weighted_rows"]), SECRET)
-    workspace.close()
+    kinds = {"u": "text", "k0": "text", "x0": "double precision", "x1": "double precision"}
+    with connect_postgres(postgres, "weighted_rows", kinds, rows) as run:
+        found = totals(there, vectors(), run, SECRET)
     here = totals(chosen, vectors(), connect(both(rows)), SECRET)
     assert found.keys == here.keys
     np.testing.assert_array_equal(found.numbers, here.numbers)

@@ -378,6 +378,12 @@ def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:
     return sum(shares.main[i] for i in range(len(select.aggregates)) if i == index or _read_off(select, index, i))
 
 
+def cost_of_finding(select: PrivateSelect, shares: Shares, index: int) -> int:
+    """Return what a histogram costs that is for an aggregate, or for several alike."""
+    at = next(at for at, (i, _) in enumerate(operands(select)) if i == index)
+    return shares.auto[found_with(select, at, shares.known)]
+
+
 def measured_before(select: PrivateSelect, index: int) -> int | None:
     """Return the number of an earlier aggregate from whose measurement one is read off; None where there is none."""
     return next((i for i in range(index) if _read_off(select, index, i)), None)

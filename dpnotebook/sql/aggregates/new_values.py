@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.privacy.laws import law_of
+from dpnotebook.sql.aggregates.budget_split import OF_NEW_VALUES
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import REACH, Taken, three_digits
 from dpnotebook.sql.aggregates.units_rows import SPREAD, values_nearly_best, values_to_count
@@ -51,7 +52,7 @@ class NewValues:
     @property
     def units(self) -> int:
         """What it cost, in the accountant's units."""
-        return 2 * self.told.units
+        return OF_NEW_VALUES * self.told.units
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -55,7 +55,7 @@ def with_lost(
     parts, found = list(measuring.parts), estimate(replace(measuring, weighing=()), numbers, ANY)
     for i, part in enumerate(parts):
         if function_of(part.kind).by_itself and i in lost and not part.lost:
-            parts[i] = replace(part, lost=tuple(_by_values(lost[i], found[i].value, found[i].std_error)))
+            parts[i] = replace(part, lost=_by_values(lost[i], found[i].value, found[i].std_error).told)
         if not function_of(part.kind).adds or not part.found or part.lost:
             continue
         by_norm = measuring.contribution_of(part).kind == "l2"
