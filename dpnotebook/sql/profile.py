@@ -60,7 +60,7 @@ from dpnotebook.sql.value_histogram import MovedAlone
 Run = Callable[[str], dict[str, NDArray[Any]]]
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
-ALONE = 2.0  # values of a unit on average, from which on nothing is said of those that have one
+APART = 8.0  # lengths that vectors count in: no farther from all others are means of units that noise hides
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
         about, most, _, apart, looked = chosen.moved[:5]
         moved = Taken(about * worth, most * worth, answer, apart * worth, looked)
         if norms.alone:
-            moved = with_alone(moved, norms.alone, float(chosen.norm), ALONE - choices.rows)
+            moved = with_alone(moved, norms.alone, float(chosen.norm))
         return Clip((*values, chosen.norm), cut=norms.cut, moved=moved, kept=chosen.kept)
     told = _to_choose_by(select, index, norms, noise)
     found = None if told is None else norm_to_clip_at(*told)
@@ -520,7 +520,7 @@ def _choices(select: PrivateSelect, index: int, norms: Norms) -> Choices | None:
         x, y = (float((one[1] - one[0]) / 2 / one[3]) for one in each_of(values))
         farthest *= x * y / float(of_products(values))
     elif values is not None:
-        away = float((values[1] - values[0]) / 2 / centred_by(values)[1])
+        away = min(float((values[1] - values[0]) / 2 / centred_by(values)[1]), APART)
         farthest *= away**2 / float(squares_by(values)[1]) if function.squares else away
     weighted = function.weighted or norms.weights is not None
     squares = function.squares or function.paired

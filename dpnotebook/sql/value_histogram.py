@@ -31,7 +31,14 @@ from dpnotebook.sql.aggregates.bounds_choice import Answer, noise_between, reach
 from dpnotebook.sql.aggregates.budget_split import ValueCosts
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.centring import is_centred, longest_between, with_centre, with_squares
+from dpnotebook.sql.aggregates.centring import (
+    between_norms,
+    is_centred,
+    longest_between,
+    not_too_far,
+    with_centre,
+    with_squares,
+)
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
@@ -65,6 +72,7 @@ NORMS_ALONE = tuple(
     2.0**k for k in range(10)
 )  # to which vectors of one value are clipped, where it is told what that does
 NARROWER = 2  # times as narrow found bounds must be as declared ones, where noise hardly depends on them
+FURTHER_OUT = 4  # times the width of all bins, on either side of them, is where values of clipped vectors may be
 FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 # Powers of two times the noise, for which bounds are tried of each column of a pair.
@@ -113,7 +121,7 @@ class ValueHistogram:
             As for `value_range.trimmed`.
         clipped
             Whether all that a unit adds is clipped to a norm. Bounds of means have what they are centred by behind them
-            then.
+            then, and are wide.
         """
         function = function_of(aggregate.kind)
         squares = function.squares or function.paired
@@ -130,7 +138,16 @@ class ValueHistogram:
         centred = of in ("vectors", "square vectors")
         if found is not None and of is not None and cut.known and told.beyond:
             cut = told._with_beyond(found, cut, squares=squares)
-        return (self._centred(found, squares=squares) if centred and found else found), cut
+        if not centred or found is None:
+            return found, cut
+        wide = (
+            None
+            if function.paired or function.weighted or not cut.known
+            else self._wide(found, aggregate.within, squares)
+        )
+        if wide is not None:
+            return wide, NOTHING._replace(answer=cut.answer, spread=cut.spread)
+        return self._centred(found, squares=squares), cut
 
     def sides(self, aggregate: Aggregate, noise: float) -> list[Side]:
         """Return bounds to choose from for a column of pairs: each suits a variance for some amount of noise.
@@ -187,13 +204,18 @@ class ValueHistogram:
         found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=squares) if self.counts else None
         if found is None or not is_centred(values):
             return ()
-        of = counts, self.scale, edges, found, tuple(map(float, values))
+        of, stable = (counts, self.scale, edges, found), self.tail_ratio <= 1.0
         longest = longest_between(values, squares)
-        norms = [norm for norm in NORMS_ALONE if norm < 2.0 * longest]
-        return tuple(
-            (norm, *lost_values.moved_alone(*of, norm, squares=squares, stable=self.tail_ratio <= 1.0)[:4])
-            for norm in norms
-        )
+        told = []
+        for norm in (norm for norm in NORMS_ALONE if norm < 2.0 * longest):
+            one = lost_values.moved_alone(*of, tuple(map(float, values)), norm, squares=squares, stable=stable)
+            if squares:  # which values far behind all bins decide about: as much as bounds at this norm would take
+                ends = between_norms(values, norm)
+                lost = lost_values.lost_between(*of, *ends, squares=True, stable=stable)
+                about, most, below = map(max, one[:3], lost[:3])
+                one = lost_values.Lost(about, most, below, one.above)
+            told.append((norm, *one[:4]))
+        return tuple(told)
 
     def _with_beyond(self, bounds: Bounds, cut: Taken, *, squares: bool) -> Taken:
         """Return what bounds take from an answer, with what they take from units that are far from all others."""
@@ -218,6 +240,24 @@ class ValueHistogram:
             below=cut.below + below,
             above=cut.above + above,
         )
+
+    def _wide(self, near: Bounds, within: Bounds | None, squares: bool) -> Bounds | None:
+        """Return bounds far beyond all bins, or the declared ones, with a centre; None where no centre is known.
+
+        Noise hardly depends on bounds where vectors are clipped. What noise hides of values it need not hide of units:
+        these are found by their norms, each as one, of however few of their values are far out.
+        """
+        if not self.counts:
+            return None
+        low, high = self.edges[0], self.edges[-1]
+        away = FURTHER_OUT * (high - low)
+        ends = (low - away, high + away, *(FARTHER * place for place, _ in self.beyond))
+        far = within or (Fraction(min(ends)), Fraction(max(ends)))
+        # Squares have a spread, which noise in far bins would make far too large.
+        centred = self._centred(near if squares else far, squares=squares)
+        if not is_centred(centred):
+            return None
+        return not_too_far((*far, *centred[2:])) if squares else centred
 
     def _centred(self, bounds: Bounds, *, squares: bool) -> Bounds:
         """Return bounds of values with the mean and the standard deviation of all behind them; see `centring`."""

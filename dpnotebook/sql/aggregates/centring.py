@@ -70,6 +70,21 @@ def longest_between(values: Bounds, squares: bool) -> float:
     return math.hypot(1.0, away, squared)
 
 
+def between_norms(values: Bounds, norm: float) -> tuple[float, float]:
+    """Return between what the vector of one value has no more than a norm, as its square alone tells.
+
+    Parameters
+    ----------
+    values
+        Bounds, as `with_squares` returns them.
+    norm
+        The norm.
+    """
+    _, _, centre, length, spread = map(float, values)
+    away = length * math.sqrt(1.0 + norm * spread)
+    return centre - away, centre + away
+
+
 def is_centred(values: Bounds) -> bool:
     """Return whether bounds were returned by `with_centre`, `with_squares` or `of_both`, with a centre."""
     return len(values) in (4, 5, 10)
@@ -164,6 +179,13 @@ def with_squares(bounds: Bounds, mean: float, deviation: float, spread: float) -
     farthest = float(max(high - centre, centre - low) / length) ** 2
     spread = max(spread, LEAST_SPREAD, farthest / FARTHEST)
     return low, high, centre, length, round(Fraction(spread) * PARTS) / Fraction(PARTS)
+
+
+def not_too_far(bounds: Bounds) -> Bounds:
+    """Return bounds that `with_squares` has, no farther from the centre than sums of squares have digits for."""
+    low, high, centre, length, spread = bounds
+    most = length * math.isqrt(math.floor(FARTHEST * float(spread)))
+    return max(low, centre - most), min(high, centre + most), centre, length, spread
 
 
 def _rounded(bounds: Bounds, mean: float, deviation: float) -> tuple[Fraction, Fraction]:

@@ -536,7 +536,7 @@ class AggregateFunction:
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less where vectors are clipped to a norm, in words."""
         rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
-        return f"units with more than about {rows} count less in averages than they would"
+        return f"units with more than about {rows}, or with values far from the others, count less than they would"
 
     def clips(self, part: AggregateInput) -> bool:
         """Return whether bounds may cut off some of what a unit adds to a group."""

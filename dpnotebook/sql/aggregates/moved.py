@@ -99,8 +99,8 @@ def _size(bounds: Sequence[Fraction], told: Sequence[float], *, squares: bool) -
     return math.sqrt(2.0) * size**2 if squares else size
 
 
-def with_alone(moved: Taken, alone: Sequence[Sequence[float]], norm: float, share: float) -> Taken:
-    """Return what clipping to a norm does, where a share of units have one value each, which clips far values.
+def with_alone(moved: Taken, alone: Sequence[Sequence[float]], norm: float) -> Taken:
+    """Return what clipping to a norm does, which is no less than if every unit had one value: it clips far values.
 
     Parameters
     ----------
@@ -111,15 +111,11 @@ def with_alone(moved: Taken, alone: Sequence[Sequence[float]], norm: float, shar
         too small then, and too large.
     norm
         That vectors are clipped to.
-    share
-        Of all units; none if it is 0 or less.
     """
-    if share <= 0.0 or not moved.known:
+    if not moved.known:
         return moved
     norms, *columns = np.log(np.maximum(np.array(alone, dtype=float), TINY)).T  # each falls as a power, or faster
-    about, most, below, above = (
-        min(share, 1.0) * math.exp(float(np.interp(math.log(norm), norms, column))) for column in columns
-    )
+    about, most, below, above = (math.exp(float(np.interp(math.log(norm), norms, column))) for column in columns)
     of_norms = REACH * STRETCHED * moved.about
     return moved._replace(
         about=max(moved.about, about),

@@ -146,8 +146,6 @@ class Choices(NamedTuple):
         The norm up to which they were looked for.
     farthest
         So far from all others may their means be, in half-widths.
-    rows
-        How many values a unit has on average, about.
     """
 
     norms: Floats
@@ -161,7 +159,6 @@ class Choices(NamedTuple):
     weighed: Floats
     looked: float
     farthest: float
-    rows: float
 
     def errors(self, noise: float) -> Floats:
         """Return the logarithm of the error of the answer of a group, for so much noise on a sum."""
@@ -228,7 +225,7 @@ def choices_for_means(
     )
     return Choices(
         usually.norms, usually.noise, usually.about, usually.most, usually.kept, apart.noise, apart.about, found.apart,
-        np.maximum(-usually.weighed, 0.0), found.farthest, farthest, usually.rows,
+        np.maximum(-usually.weighed, 0.0), found.farthest, farthest,
     )  # fmt: skip
 
 
@@ -241,7 +238,6 @@ class _Moves(NamedTuple):
     most: Floats
     kept: Floats
     weighed: Floats
-    rows: float
 
 
 def _moves(
@@ -296,8 +292,7 @@ def _moves(
     about = np.sqrt(shift**2 + lean**2 + unsure**2 + by_chance**2 + theirs**2 + far**2)  # none surely cancels another
     hidden = 1.0 - every / max(float(found.heavy @ (lengths * values)), every)
     most = about + UNSURE * unsure + farthest * hidden
-    on_average = every / max(float(units.sum()), 1e-300)
-    return _Moves(norms, norms * groups / each, about, most, each / every, apart * values, on_average)
+    return _Moves(norms, norms * groups / each, about, most, each / every, apart * values)
 
 
 def _hidden_shift(
