@@ -135,19 +135,20 @@ def test_eight_questions_cost_less_together_and_the_dashboard_follows(go_on, sho
     output, board = notebook.output(1), notebook.output(2)
     run = output.get_by_role("button", name="Run all: spend")
     run.wait_for()
+    output.get_by_text("All together cost").first.wait_for()
     text = output.inner_text()
     together, alone = (
         float(re.search(rf"{words}[^(]*\(ε ([\d.]+)\)", text)[1])
         for words in ("All together cost", "One by one their prices add up to")
     )
     assert 0 < together < alone
-    assert "100% of the budget left" in board.inner_text()
+    board.get_by_text("100% of the budget left").first.wait_for()
     shot(output, "budget_planner")
     run.press("Enter")
     output.get_by_text("Answered: releases").wait_for()
     board.get_by_text("100% of the budget left").first.wait_for(state="detached")
-    spent = float(re.search(r"spent [^(]*\(ε ([\d.]+)\)", board.inner_text())[1])
-    assert spent == pytest.approx(together, rel=0.01)  # of two numbers as they are written
+    spent = wait_until(lambda: re.search(r"spent [^(]*\(ε ([\d.]+)\)", board.inner_text()))
+    assert float(spent[1]) == pytest.approx(together, rel=0.01)  # of two numbers as they are written
     assert notebook.errors == []
 
 
