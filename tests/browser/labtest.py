@@ -223,7 +223,7 @@ class Notebook:
 
     def shutdown(self) -> None:
         """Stop the kernel."""
-        self.js("panel.sessionContext.shutdown()", timeout=10)
+        self.js("panel.sessionContext.shutdown()", timeout=60)
 
     def theme(self, name: str) -> None:
         """Switch to JupyterLab Light or JupyterLab Dark."""

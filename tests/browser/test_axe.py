@@ -149,6 +149,7 @@ def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest, parts):
             frame.setAttribute('sandbox', 'allow-scripts'); frame.srcdoc = html; document.body.append(frame); }""",
             html,
         )
+        checked.query_selector("#frame").content_frame().wait_for_load_state("load")  # else half of it can be there
         frame = checked.frame_locator("#frame")
         assert frame.locator("main").inner_text().split() == said.split()
         pictures = frame.locator("img")

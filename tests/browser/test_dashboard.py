@@ -24,12 +24,12 @@ def tab(board, name):
 
 def test_it_follows_what_later_cells_spend(board, shot):
     output = board.output(1)
-    assert "100% of the budget left" in output.inner_text()
+    output.get_by_text("100% of the budget left").first.wait_for()
     board.run_cell(2)
     output.get_by_text("80% of the budget left").wait_for()
     board.run_cell(3)
     output.get_by_text("70% of the budget left").wait_for()
-    assert "spent 30% (ε 0.3) · left 70% (ε 0.7)" in output.inner_text()
+    output.get_by_text("spent 30% (ε 0.3) · left 70% (ε 0.7)").first.wait_for()
     board.page.wait_for_timeout(500)
     shot(output, "dashboard")
     assert board.errors == []

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from clocks import PATIENCE
+from clocks import PATIENCE, wait_until
 
 EVIL = '<b>it\'s</b> "far" 😀'
 SETUP = f"""
@@ -107,17 +107,15 @@ def test_where_it_is_narrow_it_says_all_in_fewer_words(typist):
     aggregates = "COUNT(*) AS n, SUM(age) AS total, AVG(age) AS mean"
     typist.type(1, f"%%dpsql -n -e 0.1\nSELECT {aggregates} FROM patients WHERE age >= 65")
     typist.waits_for("· 100% left")  # alone it is what stands there before anything is known of the cell
-    said = {}
-    for width in (1900, 800):
+    for width, words in (
+        (1900, r"10% of the budget \(ε 0\.1\) .*mean.* · 100% left"),
+        (800, r"10% · n ±\S+ rows and 2 more · 100% left"),
+    ):
         typist.page.set_viewport_size({"width": width, "height": 900})
-        typist.page.wait_for_timeout(200)
-        said[width] = typist.bar.inner_text()
+        # The page hears of its new size later.
+        assert wait_until(lambda words=words: re.fullmatch(words, typist.bar.inner_text().replace("\xa0", " "))), width
         assert typist.bar.evaluate("bar => bar.scrollWidth <= bar.clientWidth")
-        assert said[width].endswith("· 100% left")
     typist.page.set_viewport_size({"width": 1400, "height": 1000})
-    assert "10% of the budget (ε 0.1)" in said[1900].replace("\xa0", " ")
-    assert "mean" in said[1900]
-    assert re.fullmatch(r"10% · n ±\S+ rows and 2 more · 100% left", said[800])
 
 
 def test_the_kernel_may_be_busy_and_its_output_stays_its_own(typist, workdir):

@@ -73,7 +73,7 @@ def test_the_card_of_a_statement_and_its_run(asked, shot):
     whole(output)
     shot(output, "statement_release")
     asked.run_cell(2)
-    assert "hiding small groups took δ" in asked.output(2).inner_text()
+    asked.output(2).get_by_text("hiding small groups took δ").first.wait_for()
     whole(asked.output(2))
     shot(asked.output(2), "statement_dashboard")
     assert asked.errors == []

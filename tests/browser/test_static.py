@@ -30,6 +30,7 @@ def untrusted(go_on, bundles):
     """Show outputs that JupyterLab did not see being made."""
     notebook = go_on([(name, bundle) for name, bundle in bundles.items()], setup=None)
     notebook.output(0).get_by_text("nothing is spent by looking").wait_for()
+    notebook.output(len(bundles) - 1).locator("img").first.wait_for()
     assert not notebook.js("panel.model.cells.get(0).trusted")
     return notebook
 
@@ -57,8 +58,10 @@ def test_styles_survive_the_sanitizer(untrusted):
 def test_every_picture_is_drawn(untrusted):
     pictures = untrusted.page.locator(".jp-OutputArea-output img")
     assert pictures.count() > 10
-    untrusted.page.wait_for_timeout(500)
-    assert all(pictures.evaluate_all("all => all.map(e => e.complete && e.naturalWidth > 20)"))
+    untrusted.page.wait_for_function(
+        "[...document.querySelectorAll('.jp-OutputArea-output img')].every(e => e.complete)"
+    )
+    assert all(pictures.evaluate_all("all => all.map(e => e.naturalWidth > 20)"))
 
 
 def test_details_open(untrusted):

@@ -178,12 +178,34 @@
     };
   };
 
+  // Who displays a widget that is still being loaded looks for it for two seconds, and gives it up without a last look:
+  // on a page that was busy meanwhile it may be there by then, and would be missing for good.
+  const lookAgain = manager => {
+    const find = manager.get_model.bind(manager);
+    manager.get_model = id =>
+      find(id).catch(error => {
+        if (manager.has_model(id)) {
+          return find(id);
+        }
+        throw error;
+      });
+  };
+
+  const makePatience = async () => ({
+    id: 'dpnotebook:patience',
+    description: 'Shows widgets of Voila also where its page was too busy to find them in time.',
+    autoStart: true,
+    // Not waited for: of a kernel that is gone there is never a manager of widgets.
+    activate: app => void app.widgetManagerPromise?.promise.then(lookAgain)
+  });
+
   (window._JUPYTERLAB ??= {}).dpnotebook = {
     init: scope => {
       shared = scope;
     },
     get: async () => {
-      const made = await Promise.allSettled([makePlugin(), makeControls()]); // one may be there without the other
+      // Each may be there without the others.
+      const made = await Promise.allSettled([makePlugin(), makeControls(), makePatience()]);
       const plugins = made.filter(({ status }) => status === 'fulfilled').map(({ value }) => value);
       return () => ({ __esModule: true, default: plugins });
     }
