@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from dpnotebook.ledger.checks import check_cost
@@ -67,3 +68,12 @@ class Moment:
         check_cost(cost, self.spend.sizes)
         # What no budget pays need not fit 64 bits.
         return cost.bound if cost.bound >= LARGEST else self.spend.increase(cost)
+
+    def remembering(self) -> Moment:
+        """Return the same, but each record is read once: one that lists many groups is asked for at every price."""
+        by_question = cache(self.records)
+
+        def records(question: str | None = None, **but: Any) -> Sequence[Record]:
+            return by_question(question) if question is not None and not but else self.records(question, **but)
+
+        return replace(self, records=records, get=cache(self.get))

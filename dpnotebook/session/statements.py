@@ -486,7 +486,8 @@ class Statements:
         parts: Container[int] | None = range(max(asked.parts[1]), asked.parts[0] + 1) if asked.parts else None
         if incomplete:
             parts = (len(incomplete[0].parts),) if len(tables) == 1 else ()
-        books = moment if parts is None else self.ledger.moment(asked.table, parts=parts)
+        told = moment if parts is None else self.ledger.moment(asked.table, parts=parts)
+        books = told.remembering()  # while it is planned, and no longer
 
         def at(accuracy: Accuracy) -> StatementPlan:
             found = make_statement_plan(
@@ -500,7 +501,7 @@ class Statements:
             )
             if asked.outer is None or not found.measurings:
                 return found
-            return replace(found, derived=lru_cache(maxsize=1)(partial(self._foretold, found, asked, books)))
+            return replace(found, derived=lru_cache(maxsize=1)(partial(self._foretold, found, asked, told)))
 
         plan = at(query.accuracy) if query.accuracy.error is None else self._of_shown(asked, query.accuracy, at, books)
         if incomplete and plan.recorded is None:

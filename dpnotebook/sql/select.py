@@ -480,6 +480,8 @@ class PrivateSelect:
         """All groups that there are, by the numbers of levels of their keys, in order; none where some have none."""
         if None in self.levels:
             return []
+        if not self.together:
+            return list(itertools.product(*(range(len(key.levels or ())) for key in self.keys)))
         parts: list[Sequence[tuple[int, ...]]] = [
             [(number,) for number in range(len(self.keys[i].levels or ()))] for i in self._keys_alone
         ]
@@ -487,8 +489,7 @@ class PrivateSelect:
         order = [*self._keys_alone, *(i for one in self.together for i in one.keys)]
         places = [order.index(i) for i in range(len(order))]
         found = (tuple(itertools.chain(*each)) for each in itertools.product(*parts))
-        groups = [tuple(group[place] for place in places) for group in found]
-        return groups if not self.together else sorted(groups)
+        return sorted(tuple(group[place] for place in places) for group in found)
 
     @property
     def _keys_alone(self) -> list[int]:

@@ -58,7 +58,7 @@ def keys_to_json(keys: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 def keys_from_json(values: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
     """Return the keys that `keys_to_json` wrote."""
-    return [tuple(value_from_json(value) for value in key) for key in values]
+    return [tuple([value_from_json(value) if isinstance(value, dict) else value for value in key]) for key in values]
 
 
 def value_to_json(value: Any) -> Any:

@@ -6,6 +6,7 @@ package knows one by its name.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -119,7 +120,7 @@ class KnownGroups:
 
     def together(self, groups: Sequence[Sequence[int]]) -> KnownGroups:
         """Return what is known of groups that consist of some of these."""
-        every = np.concatenate([list(numbers) for numbers in groups])
+        every = np.fromiter(itertools.chain.from_iterable(groups), dtype=np.intp)
         starts = np.cumsum([0, *map(len, groups[:-1])])
 
         def added(part: Floats) -> Floats:

@@ -16,8 +16,9 @@ from dpnotebook.dialect.safe.typed import FIRST, LAST
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.engine.sealed import without_files
 from dpnotebook.sql.level_values import SPANS_OF_DAYS
+from dpnotebook.sql.reuse.level_lists import Literal
 from dpnotebook.sql.reuse.levels import NotTold
-from dpnotebook.sql.reuse.rows import Literal, literal
+from dpnotebook.sql.reuse.rows import literal
 from dpnotebook.sql.reuse.years import years_of
 
 Moment: TypeAlias = datetime.datetime

@@ -23,8 +23,9 @@ from sqlglot import exp
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.engine.sealed import without_files
 from dpnotebook.sql.reuse.breaks import Breaks, Value, column_of, with_breaks
+from dpnotebook.sql.reuse.level_lists import Literal
 from dpnotebook.sql.reuse.levels import NotTold, Told
-from dpnotebook.sql.reuse.rows import Literal, read_rows
+from dpnotebook.sql.reuse.rows import read_rows
 
 YEARS_AROUND = datetime.timedelta(days=7 * 366)  # in which every day of the year comes, and every week
 LONGEST_SPAN = datetime.timedelta(days=400)

@@ -17,12 +17,12 @@ import sqlglot
 from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
+from dpnotebook.sql.reuse.level_lists import MARK, Levels, Literal, Shortened, shortened
 from dpnotebook.sql.reuse.spelling import all_of, as_number_of_truth, flattened, is_flat, with_counted_spans
 from dpnotebook.sql.select import PrivateSelect
 
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
 LEVELS = "levels"
-Literal = str | int | float | bool
 PLAIN, KEYED = "relation", "relation but for keys"  # what digests of rows begin with
 MANY, FEW = 7, 2  # so many conditions are left out in all ways; of more, at most so many
 
@@ -52,7 +52,7 @@ class RowsText:
     keys: tuple[exp.Expr, ...]
     key_texts: tuple[str, ...]
     inputs: tuple[str, ...]
-    lists: Mapping[str, tuple[tuple[int, Literal], ...] | None]
+    lists: Mapping[str, Levels | None]
     before: tuple[str, ...]
     behind: str
 
@@ -98,20 +98,33 @@ def read_rows(text: str, *, as_written: bool = False) -> RowsText | None:
 @lru_cache(maxsize=1024)
 def _read(text: str) -> tuple[RowsText | None, RowsText | None]:
     """Return the rows in one spelling, and as they are written."""
-    tree = sqlglot.parse_one(text, read=DIALECT)
+    short = shortened(text)
+    found = _read_short(short)
+    if short.rows and (found is None or any(map(_has_list, found))):  # a list stands where it is more than looked up in
+        found = _read_short(Shortened(text, ()))
+    return (None, None) if found is None else found
+
+
+def _has_list(rows: RowsText) -> bool:
+    """Return whether a list of levels that was set aside stands anywhere but where levels are looked up."""
+    return any(MARK in one for one in (rows.source, *rows.conditions, *rows.inputs, *rows.before))
+
+
+def _read_short(short: Shortened) -> tuple[RowsText, RowsText] | None:
+    tree = sqlglot.parse_one(short.text, read=DIALECT)
     if not isinstance(tree, exp.Select) or all(item.alias != "u" for item in tree.selects):
-        return None, None
+        return None
     if is_flat(tree):
-        written, conditions = _taken_apart(tree)
+        written, conditions = _taken_apart(tree, short)
     else:
         flat = flattened(tree)
-        written, _ = _taken_apart(tree)
-        found, conditions = _taken_apart(flat)
+        written, _ = _taken_apart(tree, short)
+        found, conditions = _taken_apart(flat, short)
         return replace(found, conditions=_by_text(conditions), before=written.before, behind=written.behind), written
     return replace(written, conditions=_by_text(conditions)), written
 
 
-def _taken_apart(tree: exp.Select) -> tuple[RowsText, list[exp.Expr]]:
+def _taken_apart(tree: exp.Select, short: Shortened) -> tuple[RowsText, list[exp.Expr]]:
     """Return the rows of a tree, which is taken apart, as they are written, and their conditions in one spelling."""
     named = {item.alias: item.unalias() for item in tree.selects}
     keys = tuple(named[name] for name in _numbered(named, "k"))
@@ -130,11 +143,11 @@ def _taken_apart(tree: exp.Select) -> tuple[RowsText, list[exp.Expr]]:
         tree.sql(DIALECT),
         {} if where is None else _by_text(_all_of(where.this)),
         keys,
-        tuple(_key_text(key.copy(), lists) for key in keys),
+        tuple(short.whole(_key_text(key.copy(), lists)) for key in keys),
         tuple(inputs),
-        {name: _levels(join) for name, join in lists.items()},
+        {name: _levels(join, short) for name, join in lists.items()},
         tuple(before),
-        behind,
+        short.whole(behind),
     )
     return rows, [] if where is None else all_of(where.this)
 
@@ -253,10 +266,12 @@ def _renamed(join: exp.Expr, name: str) -> exp.Expr:
     return join
 
 
-def _levels(join: exp.Join) -> tuple[tuple[int, Literal], ...] | None:
+def _levels(join: exp.Join, short: Shortened) -> Levels | None:
     """Return the numbers and values of a list of levels; None where some are no literals."""
     pairs = [item.expressions for item in join.this.find_all(exp.Tuple) if len(item.expressions) == 2]
     found = [(literal(place), literal(value)) for value, place in pairs]
+    if len(found) == 1 and short.stands_for_list(found[0][1]):
+        return short.levels(str(found[0][1]))
     told = tuple((place, value) for place, value in found if type(place) is int and value is not None)
     return told if len(told) == len(found) else None
 

@@ -9,8 +9,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from dpnotebook.sql.reuse.level_lists import Literal
 from dpnotebook.sql.reuse.levels import NotTold
-from dpnotebook.sql.reuse.rows import Literal, literal
+from dpnotebook.sql.reuse.rows import literal
 
 # Of a year, and what is added to it: a number of years, and the least and most that other parts come to.
 Linear: TypeAlias = tuple[float, float, float]
