@@ -79,20 +79,20 @@ def _without_conversions(tree: exp.Expr) -> exp.Expr:
 
     A week from Sunday on is that of the day after, less a day.
     """
-    for node in list(tree.find_all(exp.TimeToStr)):
-        if isinstance(node.this, exp.TsOrDsToDate | exp.TsOrDsToTimestamp | exp.TsOrDsToDatetime):
-            node.set("this", node.this.this)
+    for written in list(tree.find_all(exp.TimeToStr)):
+        if isinstance(written.this, exp.TsOrDsToDate | exp.TsOrDsToTimestamp | exp.TsOrDsToDatetime):
+            written.set("this", written.this.this)
     for node in list(tree.find_all(exp.Timestamp, exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime)):
         if not node.args.get("zone") and not node.expressions:
             put(exp.Cast(this=node.this, to=exp.DataType.build("TIMESTAMP")), node)
-    for node in list(tree.find_all(exp.DateTrunc, exp.TimestampTrunc)):
-        unit = node.args.get("unit")
+    for cut in list(tree.find_all(exp.DateTrunc, exp.TimestampTrunc)):
+        unit = cut.args.get("unit")
         first = unit.this.name.upper() if isinstance(unit, exp.WeekStart) else ""
         if first in ("MONDAY", "SUNDAY"):
             day = exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this="DAY"))
-            of = node.this if first == "MONDAY" else exp.Paren(this=exp.Add(this=node.this, expression=day))
+            of = cut.this if first == "MONDAY" else exp.Paren(this=exp.Add(this=cut.this, expression=day))
             made: exp.Expr = exp.TimestampTrunc(this=of, unit=exp.Var(this="ISOWEEK"))
-            put(made if first == "MONDAY" else exp.Paren(this=exp.Sub(this=made, expression=day.copy())), node)
+            put(made if first == "MONDAY" else exp.Paren(this=exp.Sub(this=made, expression=day.copy())), cut)
     return tree
 
 
