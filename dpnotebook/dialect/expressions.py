@@ -2,12 +2,14 @@
 
 An engine reads a text as a number when it is compared with one, and stops at the first row where that is impossible;
 stopping would tell something of that row. So texts are not compared with numbers, and what is not known is cast first.
+A frame's column of objects is of texts, and one person's value can have made it one: it is read as what it is
+compared with.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
@@ -24,6 +26,7 @@ TYPES: dict[str, str] = {
     "boolean": "BOOLEAN",
     "time": "TIMESTAMP",
 }
+IN_DAYS = "in days"  # notes a number of days that was written as an INTERVAL, or what is compared with one
 WORDS = {"integer": "numbers", "number": "numbers", "text": "texts", "boolean": "truth values", "time": "times"}
 CONDITIONS = (
     exp.Connector,
@@ -148,6 +151,21 @@ def alike(first: MaybeKind, second: MaybeKind) -> bool:
     return first == second or (first in NUMBERS and second in NUMBERS)
 
 
+def is_untyped(node: exp.Expr) -> bool:
+    """Whether an expression is a text that stands for a value of any kind, as a column of objects has them."""
+    if "untyped" in node.meta:
+        return bool(node.meta["untyped"])
+    if isinstance(node, SAME):
+        return is_untyped(node.this)
+    found = [other for other in _alternatives(node) if not isinstance(other, exp.Null)]
+    return kind_of(node) == "text" and any(map(is_untyped, found))
+
+
+def as_number(node: exp.Expr) -> exp.Expr:
+    """Return a text as a number, NULL where it is none."""
+    return _cast(node, "number")
+
+
 def check_comparisons(node: exp.Expr, written: exp.Expr, text: Text) -> exp.Expr:
     """Return a condition or other expression in which every comparison can be made for every row.
 
@@ -165,6 +183,8 @@ def check_comparisons(node: exp.Expr, written: exp.Expr, text: Text) -> exp.Expr
     SQLError
         If texts are compared with something else.
     """
+    for difference in list(node.find_all(exp.Sub)):
+        _read_times(difference)
     found = list(node.find_all(*COMPARISONS, exp.In, exp.Between, exp.Nullif, exp.Is, exp.Distinct, exp.Literal))
     for part in found:
         if isinstance(part, exp.Literal):
@@ -196,6 +216,12 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     if isinstance(part, exp.In) and part.args.get("query") is not None:
         return  # what the subquery gives has been compared where it was read
     values = [side for side in nodes if not isinstance(side, exp.Null)]
+    if any(side.meta.get(IN_DAYS) for side in values) and any(kind_of(side) not in (*NUMBERS, None) for side in values):
+        raise text.error(
+            "an INTERVAL is compared with how long it is between two times, as in left_at - came_at < INTERVAL 2 DAY; "
+            "a column of lengths of time is first made one of numbers, in a view or before protect()",
+            written,
+        )
     kinds = [kind_of(side) for side in values]
     known = {"number" if kind in NUMBERS else kind for kind in kinds if kind not in (None, "other")}
     if known == {"time", "text"} and all(
@@ -205,6 +231,12 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
             if kind == "text":
                 side.replace(_cast(side, "time"))
         return
+    if len(known) == 2 and "text" in known and _all_untyped(values, kinds, known):
+        (kind,) = known - {"text"}
+        for side, held in zip(values, kinds, strict=True):
+            if held in (None, "text", "other"):
+                side.replace(_cast(side, str(kind)))
+        return
     if known == {"boolean", "text"} and not any(map(_is_no_truth, values)):
         for side, kind in zip(values, kinds, strict=True):
             if kind != "boolean":
@@ -213,6 +245,16 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     if len(known) > 1:
         words = " with ".join(sorted(WORDS.get(str(kind), "other values") for kind in known))
         raise text.error(f"this compares {words}; write a value of the same kind, or CAST one side", written)
+    ordered = known == {"text"} and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE)
+    if ordered and all(isinstance(side.unnest(), exp.Column | exp.Window) and is_untyped(side) for side in values):
+        part.replace(_in_order(part))
+        return
+    if known == {"text"} and "other" in kinds and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
+        raise text.error(
+            "one side holds neither numbers, texts nor dates, so it is not known what is less: CAST(column AS VARCHAR) "
+            "compares its texts; in a view, or before protect(), it can be made a number or a date",
+            written,
+        )
     if not known:
         if len(values) > 1 and not isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
             for side in values:
@@ -222,6 +264,34 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     for side, held in zip(values, kinds, strict=True):
         if held in (None, "other"):
             side.replace(_cast(side, str(kind)))
+
+
+def _read_times(node: exp.Sub) -> None:
+    """Read values of any kind as times where a time is subtracted, or how long it is between two is compared."""
+    sides = [node.this, node.expression]
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    meant = above is not None and any(side.meta.get(IN_DAYS) for side in above.iter_expressions())
+    kinds = ["time" if meant and is_untyped(side) else kind_of(side) for side in sides]
+    for side in sides:
+        if "time" in kinds and is_untyped(side):
+            side.replace(_cast(side, "time"))
+
+
+def _all_untyped(values: list[exp.Expr], kinds: list[MaybeKind], known: Collection[str]) -> bool:
+    """Whether all texts stand for values of any kind; beside times, those that are written out are times too."""
+    texts = [value for value, kind in zip(values, kinds, strict=True) if kind == "text"]
+    written = isinstance if "time" in known else lambda value, of: False
+    return any(map(is_untyped, texts)) and all(is_untyped(value) or written(value, exp.Literal) for value in texts)
+
+
+def _in_order(part: exp.Expr) -> exp.Expr:
+    """Return a comparison of two values of any kind: numbers by size, where both are some, all others as texts."""
+    sides = [as_number(side) for side in (part.this, part.expression)]
+    numbers = [exp.Not(this=exp.Is(this=side.copy(), expression=exp.Null())) for side in sides]
+    compared = with_kind(type(part)(this=sides[0], expression=sides[1]), "boolean")
+    return with_kind(exp.Case(ifs=[exp.If(this=exp.and_(*numbers), true=compared)], default=part.copy()), "boolean")
 
 
 def _is_no_truth(node: exp.Expr) -> bool:

@@ -153,6 +153,7 @@ class DuckDBHome:
         table.elements = {name: kind for name, is_of in held.items() if (kind := element_kind(is_of)) is not None}
         table.rounded = frozenset(name for name, kind in held.items() if name != table.unit and is_rounded(kind))
         table.dates = frozenset(name for name, kind in held.items() if kind == "DATE")
+        table.untyped = frozenset() if columns is None else columns.untyped - {table.unit}
         if columns is not None:
             found = {name: columns.kind(name, held.get(name), name == table.unit) for name in columns.names}
         else:
@@ -181,6 +182,7 @@ class DuckDBHome:
         table.elements = {name: kind for part in parts for name, kind in part.elements.items() if name in kinds}
         table.rounded = frozenset(name for part in parts for name in part.rounded if name in kinds)
         table.dates = frozenset.intersection(*(part.dates for part in parts)) & kinds.keys()
+        table.untyped = frozenset(name for part in parts for name in part.untyped if name in kinds)
         return kinds | {PART: "integer"}
 
     def digest_once(self, table: Held) -> str:

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}
 _FAILURES = (TypeError, ValueError, OverflowError, ArithmeticError, ImportError)
 
-KINDS_DECLARED: dict[str, Kind] = {"number": "number", "boolean": "boolean", "date": "time", "moment": "time"}
+KINDS_DECLARED: dict[str, Kind] = {
+    "number": "number",
+    "boolean": "boolean",
+    **dict.fromkeys(("date", "moment", "time"), "time"),
+}
 BY_OWN_CLOCKS = ("date", "time")  # what is told by clocks, where no time zone is declared to tell it in
 OFFSET = "([0-9])[+-][0-9]{2}:[0-9]{2}$"  # from UTC, at the end of a text
 FARTHEST = 400  # digits of a number that is written out
@@ -194,6 +198,11 @@ class FrameColumns:
             return _kind(self._columns[name].dtype)
         kind = kind_of(type_name, unit)
         return "number" if kind == "integer" else kind  # a missing value makes whole numbers floats
+
+    @property
+    def untyped(self) -> frozenset[str]:
+        """Columns of objects of which nothing is declared."""
+        return frozenset(name for name in self._columns if self._untyped(name) and name not in self.declared)
 
     def _untyped(self, name: str) -> bool:
         return name not in self.types and _is_untyped(self._columns[name].dtype)

@@ -40,6 +40,7 @@ class Held:
     elements: dict[str, Kind] = field(default_factory=dict, init=False)
     rounded: frozenset[str] = field(default=frozenset(), init=False)
     dates: frozenset[str] = field(default=frozenset(), init=False)
+    untyped: frozenset[str] = field(default=frozenset(), init=False)
     digest: str = field(default="", init=False)
 
     @property

@@ -109,6 +109,10 @@ class Workspace:
         """Return which columns of a table hold dates, which have no hours."""
         return self._described(self._tables[name]).dates
 
+    def untyped(self, name: str) -> frozenset[str]:
+        """Return which columns of a table are of objects of which nothing is declared: texts of whatever there is."""
+        return self._described(self._tables[name]).untyped
+
     def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
         """Make sure that queries over tables can run, before anything is charged; nothing is counted.
 

@@ -563,8 +563,9 @@ class StatementVerbs:
     def _numbers(self, verb: str, column: Any) -> str:
         """Return the name of a column that holds numbers, or truth values."""
         name = self._column(column)
-        kind = self._session.relations[self._table.name].columns[name]
-        if kind in ("integer", "number", "boolean"):
+        relation = self._session.relations[self._table.name]
+        kind = relation.columns[name]
+        if kind in ("integer", "number", "boolean") or name in relation.untyped:
             return name
         other = f"; value_counts({shorten(name)}) counts them" if name in self._table.domain else ""
         if kind == "time" and verb in ("min", "max") and name in self._table.domain:

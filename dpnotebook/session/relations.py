@@ -104,6 +104,7 @@ class Relations:
             elements=self.workspace.elements(table.name),
             population=table.population,
             rounded=self.workspace.rounded(table.name),
+            untyped=self.workspace.untyped(table.name),
             dates=self.workspace.dates(table.name),
             clocks=self._clocks(table.name, self._zones[table.name], table.domain),
         )
@@ -132,6 +133,7 @@ class Relations:
             private=False,
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
+            untyped=self.workspace.untyped(name),
             clocks=self._clocks(name, source.clocks),
             **self._told(name, source),
         )

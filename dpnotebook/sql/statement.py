@@ -46,6 +46,8 @@ class Relation:
         Columns of numbers that can be closer than floating-point numbers are, which they are read as.
     dates
         Columns that hold dates, which have no hours.
+    untyped
+        Columns of texts that stand for values of any kind: what a frame calls objects, of which nothing is declared.
     clocks
         The time zones whose clocks columns of moments are told by; those of others by UTC's.
     ends, unique
@@ -70,6 +72,7 @@ class Relation:
     population: str | None = None
     rounded: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
+    untyped: frozenset[str] = frozenset()
     clocks: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unique: frozenset[str] = frozenset()

@@ -123,6 +123,7 @@ def test_no_row_makes_an_expression_fail():
     assert len(made) > 1800
     assert {re.sub(r"[;:,].*", "", message) for message in refused} == {
         "dates are no numbers",
+        "this holds neither dates nor texts",
         "dates cannot be cast to numbers or truth values",
         "a date is no condition",
         "a number or truth value stands where a date is wanted",

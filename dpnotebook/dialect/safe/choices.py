@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of, with_kind
+from dpnotebook.dialect.expressions import is_untyped, kind_of, with_kind
 from dpnotebook.dialect.safe.typed import (
     NUMBERS,
     TYPES,
@@ -35,7 +35,7 @@ def casted(node: exp.Expr) -> exp.Expr:
     name = to.this.name if isinstance(to, exp.DataType) else ""
     written, kind = TYPES[name]
     if kind == "text":
-        return text(node.this)
+        return _as_of_truth(node.this) if is_untyped(node.this) else text(node.this)
     if kind == "number":
         made = number(exp.Literal.number(node.this.name)) if _is_numeral(node.this) else number(node.this)
         scale = to.expressions[1].this if len(to.expressions) > 1 else None
@@ -50,6 +50,13 @@ def casted(node: exp.Expr) -> exp.Expr:
     read = read_number(node.this, written) if kind == "integer" else None
     made = with_kind(read or exp.TryCast(this=node.this, to=exp.DataType.build(written)), kind)
     return time(made) if kind == "time" else made
+
+
+def _as_of_truth(node: exp.Expr) -> exp.Expr:
+    """Return texts of values of any kind, those of truth values as texts of a column of truth values alone are."""
+    words = [exp.Literal.string(word) for word in ("True", "False")]
+    truth = exp.In(this=node.copy(), expressions=words)
+    return with_kind(exp.Case(ifs=[exp.If(this=truth, true=exp.Lower(this=node.copy()))], default=node), "text")
 
 
 def texts(*parts: str) -> Callable[[exp.Expr], exp.Expr]:
@@ -122,7 +129,9 @@ def _in_query(node: exp.Expr) -> exp.Expr:
     kind, other = kind_of(node.this), kind_of(item.this if isinstance(item, exp.Alias) else item)
     if kind == "time":
         node.set("this", time(node.this))
-    elif kind in NUMBERS and not kind == other == "integer" and not _is_stored(node.this):
+    elif (other in NUMBERS and is_untyped(node.this)) or (
+        kind in NUMBERS and not kind == other == "integer" and not _is_stored(node.this)
+    ):
         node.set("this", number(node.this))
     return node
 
@@ -170,6 +179,8 @@ def _of_one_type(node: exp.Expr, places: list[Place]) -> exp.Expr:
         convert, kind = number, "number"
     elif kinds == {"time"}:
         convert, kind = time, "time"
+    elif kinds <= {"text", *NUMBERS} and all(is_untyped(value) for _, value in values if kind_of(value) == "text"):
+        convert, kind = number, "number"
     for (holder, key, index), value in values:
         holder.set(key, convert(value), index)
     if kind == "number":

@@ -107,6 +107,12 @@ def read_time(node: exp.Expr) -> exp.Expr:
     kind = kind_of(node)
     if kind in (*NUMBERS, "boolean"):
         raise Misfit("a number or truth value stands where a date is wanted", node)
+    if kind == "other" and isinstance(node, exp.Column):
+        raise Misfit(
+            "this holds neither dates nor texts, so no part of a date can be read off it; the hour of a time of day is "
+            "LEFT(CAST(column AS VARCHAR), 2)",
+            node,
+        )
     if kind == "time":
         return node
     return with_kind(exp.TryCast(this=node, to=exp.DataType.build("TIMESTAMP")), "time")

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.expressions import as_number, is_untyped, kind_of
 from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Bins, Range
@@ -33,7 +33,7 @@ CAST = (
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
     "time": ("times", "GROUP BY DATE_TRUNC('month', ...) counts them"),
-    "other": ("neither numbers nor texts", CAST),
+    "other": ("neither numbers nor texts", "make a column of numbers of it, in a view or before protect()"),
 }
 
 
@@ -217,6 +217,8 @@ def _of_numbers(
     bounds, origin = bounds_of(call, values, None if column is None else column.lost, limits, node)
     if origin == "declared" and attribute is None:
         origin = "follows"
+    if kind == "text" and is_untyped(resolved):
+        resolved, kind = as_number(resolved), "number"
     if kind in ("text", "time") or (kind == "other" and column is not None):
         held, instead = HELD[kind]
         if kind == "time" and (name := written.sql(DIALECT)) in words:

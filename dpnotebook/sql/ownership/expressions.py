@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import alike, check_comparisons, kind_of
+from dpnotebook.dialect.expressions import NUMBERS, alike, as_number, check_comparisons, is_untyped, kind_of, with_kind
 from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.dialect.safe.typed import Misfit
 from dpnotebook.dialect.text import DIALECT, Text
@@ -95,7 +95,7 @@ def resolve(
             node.replace(_subquery(node, scope, environment, reader))
         else:
             node.replace(_column(node, scope, reader, aliases or {}))
-    _name_ends_of_truth(check_comparisons(holder, written, reader.text))
+    _name_ends(check_comparisons(holder, written, reader.text))
     found: exp.Expr = in_full_order(holder.this, scope)
     check_growth(found, written, reader.text)
     found.parent = None
@@ -104,15 +104,29 @@ def resolve(
     return found.copy()
 
 
-def _name_ends_of_truth(tree: exp.Expr) -> None:
-    """Write MIN and MAX of truth values as BOOL_AND and BOOL_OR, which every engine has."""
+def _name_ends(tree: exp.Expr) -> None:
+    """Write MIN and MAX of truth values as BOOL_AND and BOOL_OR, which every engine has.
+
+    Those of values of any kind are numbers where there are some.
+    """
     for node in list(tree.find_all(exp.Min, exp.Max)):
+        call = call_of(node)
+        if call is not None and call.of_truth and is_untyped(node.this):
+            node.set("this", with_kind(exp.TryCast(this=node.this, to=exp.DataType.build("BOOLEAN")), "boolean"))
+        made: exp.Expr
         if kind_of(node.this) == "boolean":
             made = (exp.LogicalAnd if isinstance(node, exp.Min) else exp.LogicalOr)(this=node.this)
             made.meta.update(node.meta)
             node.replace(made)
-        elif (call := call_of(node)) is not None and call.of_truth:
+        elif call is not None and call.of_truth:
             raise Misfit("BOOL_OR and BOOL_AND are of a condition, as in BOOL_OR(reason = 'sick')", node)
+        elif is_untyped(node.this) and not isinstance(node.parent, exp.Window):
+            end = node.copy()
+            end.set("this", as_number(node.this))
+            number = with_kind(exp.TryCast(this=with_kind(end, "number"), to=exp.DataType.build("TEXT")), "text")
+            made = with_kind(exp.Coalesce(this=number, expressions=[node.copy()]), "text")
+            made.meta["untyped"] = True
+            node.replace(made)
 
 
 def total(node: exp.Expr, condition: bool = False) -> exp.Expr:
@@ -177,8 +191,10 @@ def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: Re
 
 
 def _check_in(node: exp.In, inner: exp.Expr, scope: Scope, environment: Environment, reader: ReaderProtocol) -> None:
-    left = kind_of(resolve(node.this, scope, environment, reader)) if _unresolved(node.this) else kind_of(node.this)
-    right = kind_of(inner)
+    value = resolve(node.this, scope, environment, reader) if _unresolved(node.this) else node.this
+    left, right = kind_of(value), kind_of(inner)
+    if is_untyped(value) and right in NUMBERS:
+        return  # it is read as a number where that is
     if left in (None, "other") or right in (None, "other") or not alike(left, right):
         raise reader.text.error(
             "the values before and after IN are not known to be of the same kind; CAST both to it", node

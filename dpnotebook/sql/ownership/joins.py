@@ -150,6 +150,8 @@ def _add_equality(
         if first.unit and second.unit and left.owner is not None and right.owner is not None:
             return
     nodes = [with_kind(column.node.copy(), column.kind) for column in (first, second)]
+    for node, column in zip(nodes, (first, second), strict=True):
+        node.meta["untyped"] = column.untyped
     equality = exp.EQ(this=nodes[0], expression=nodes[1])
     found.rest.append(total(check_comparisons(equality, written, reader.text)))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.expressions import is_untyped, kind_of
 from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
@@ -54,6 +54,7 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
                     missing=True,  # the least of values that are all missing is missing
                     absent=any(column.absent for column in scope.columns)
                     and outcomes(node, scope, reader.text) == Outcome.MISSING,
+                    untyped=is_untyped(resolved),
                 )
             )
     return found
@@ -120,6 +121,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         row=column.row,
         absent=column.absent,
         within=column.within,
+        untyped=column.untyped,
     )
 
 

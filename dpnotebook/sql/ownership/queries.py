@@ -39,7 +39,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within, untyped
         As in `Column`.
     """
 
@@ -58,6 +58,7 @@ class Output:
     row: str | None = None
     absent: bool = False
     within: str = ""
+    untyped: bool = False
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,8 @@ class Column:
         Whether it is NULL in the rows that an outer join pads, where it has such rows.
     equal, equal_row
         The table and the column whose values it has in all rows, by a join with it, and of which rows that is.
+    untyped
+        Whether its texts stand for values of any kind.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Column:
     within: str = ""
     equal: tuple[str, str] | None = None
     equal_row: str | None = None
+    untyped: bool = False
 
 
 @dataclass
@@ -174,6 +177,8 @@ class Scope:
         node = self.unit if column.unit and self.unit is not None else column.node
         value = with_kind(node.copy(), column.kind)
         value.meta["growth"] = column.growth
+        if column.untyped:
+            value.meta["untyped"] = True
         return value
 
     def unknown(self, written: exp.Column) -> str:

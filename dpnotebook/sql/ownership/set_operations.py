@@ -126,6 +126,7 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         growth=max(first.growth, second.growth),
         missing=first.missing or second.missing,
         narrowed=first.narrowed or second.narrowed or first.within != second.within,
+        untyped=first.untyped or second.untyped,
     )
 
 

@@ -122,6 +122,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             element=relation.elements.get(name),
             rounded=name in relation.rounded,
             row=alias,
+            untyped=name in relation.untyped,
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -182,6 +183,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             row=output.row and f"{alias}, {output.row}",  # a query that is read twice gives two rows
             absent=output.absent and rows.padding is not None,
             within=rows.within or output.within,
+            untyped=output.untyped,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )

@@ -7,10 +7,12 @@ them may change places without a difference.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import as_number, is_untyped
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import SCALARS
 from dpnotebook.sql.ownership.scope import Scope
@@ -69,13 +71,23 @@ def in_full_order(found: exp.Expr, scope: Scope) -> exp.Expr:
         if isinstance(window.this, RANKS):
             continue
         written = window.args.get("order")
-        order = [] if written is None else list(written.expressions)
+        order = [] if written is None else [*_by_size(written.expressions)]
         for column in scope.columns:
             value = scope.value(column)
             value = value if column.kind in SCALARS else exp.cast(value, "text")
             order.append(exp.Ordered(this=value, desc=False, nulls_first=False))
         window.set("order", exp.Order(expressions=order))
     return found
+
+
+def _by_size(written: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    """Yield what rows are in the order of, values of any kind by size first, where they are numbers."""
+    for ordered in written:
+        if isinstance(ordered, exp.Ordered) and is_untyped(ordered.this):
+            by_size = ordered.copy()
+            by_size.set("this", as_number(ordered.this))
+            yield by_size
+        yield ordered
 
 
 def _is_of_one_unit(window: exp.Window, scope: Scope, text: Text) -> bool:

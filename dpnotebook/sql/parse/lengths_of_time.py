@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import IN_DAYS
 from dpnotebook.dialect.safe.times import A_DAY
 from dpnotebook.sql.parse.arguments import whole_number
 from dpnotebook.sql.parse.spellings import put
@@ -19,7 +20,6 @@ COMPARED = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.NEQ, exp.Between)
 PARTS = {exp.Day: "DAY", exp.Hour: "HOUR", exp.Minute: "MINUTE", exp.Second: "SECOND", exp.TimeToUnix: "EPOCH"}
 WITHIN = {"HOUR": "DAY", "MINUTE": "HOUR", "SECOND": "MINUTE"}  # hours of a length are those after its whole days
 FULL_YEARS = "full years"  # notes a difference that is not of calendar years
-IN_DAYS = "in days"  # what stands there, or what it is compared with, is meant as a number of days
 
 
 def in_days(tree: exp.Expr) -> exp.Expr:

@@ -57,6 +57,8 @@ def in_usual_words(tree: exp.Expr, text: Text) -> exp.Expr:
             (by,), places = order.expressions, range(1, len(order.parent.expressions) + 1)
             made = [exp.Ordered(**(by.args | {"this": exp.Literal.number(place)})) for place in places]
             order.set("expressions", made)
+    if text.dialect == "bigquery":
+        return _without_conversions(tree)
     if text.dialect != "duckdb":  # elsewhere days and weeks are numbered otherwise
         return tree
     for node in list(tree.find_all(exp.Anonymous, *PARTS_BY_NODE)):
@@ -69,6 +71,28 @@ def in_usual_words(tree: exp.Expr, text: Text) -> exp.Expr:
                 part, of = arguments[0].name.upper(), arguments[1]
         if part is not None:
             put(exp.Extract(this=exp.Var(this=part), expression=of), node)
+    return tree
+
+
+def _without_conversions(tree: exp.Expr) -> exp.Expr:
+    """Return BigQuery's tree with casts for the functions that make times, and with weeks that begin on a Monday.
+
+    A week from Sunday on is that of the day after, less a day.
+    """
+    for written in list(tree.find_all(exp.TimeToStr)):
+        if isinstance(written.this, exp.TsOrDsToDate | exp.TsOrDsToTimestamp | exp.TsOrDsToDatetime):
+            written.set("this", written.this.this)
+    for node in list(tree.find_all(exp.Timestamp, exp.TsOrDsToTimestamp, exp.TsOrDsToDatetime)):
+        if not node.args.get("zone") and not node.expressions:
+            put(exp.Cast(this=node.this, to=exp.DataType.build("TIMESTAMP")), node)
+    for cut in list(tree.find_all(exp.DateTrunc, exp.TimestampTrunc)):
+        unit = cut.args.get("unit")
+        first = unit.this.name.upper() if isinstance(unit, exp.WeekStart) else ""
+        if first in ("MONDAY", "SUNDAY"):
+            day = exp.Interval(this=exp.Literal.string("1"), unit=exp.Var(this="DAY"))
+            of = cut.this if first == "MONDAY" else exp.Paren(this=exp.Add(this=cut.this, expression=day))
+            made: exp.Expr = exp.TimestampTrunc(this=of, unit=exp.Var(this="ISOWEEK"))
+            put(made if first == "MONDAY" else exp.Paren(this=exp.Sub(this=made, expression=day.copy())), cut)
     return tree
 
 

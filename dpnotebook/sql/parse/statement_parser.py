@@ -43,6 +43,7 @@ NO_STATEMENT = "there is no statement: write SELECT COUNT(*) FROM a_protected_ta
 # Signs that have a place in a statement; the parser reads more, with other meanings than were meant.
 SIGNS = frozenset(["(", ")", "[", "]", ",", ".", ":", "::", ";", "=", "==", "<>", "!=", "<", "<=", ">", ">="])
 SIGNS |= {"+", "-", "*", "/", "//", "%", "||"}
+PATTERNS = "engines read patterns differently: write LIKE 'text%', STARTS_WITH or CONTAINS"
 HINTS = {
     "?": "give the parameter a name: :limit",
     "$": "write parameters with a colon, :limit",
@@ -53,6 +54,8 @@ HINTS = {
     "=>": "arguments with names are for aggregate functions",
     "^": "write POWER(a, b)",
     "**": "write POWER(a, b)",
+    **dict.fromkeys(("~", "~*"), PATTERNS),
+    **dict.fromkeys(("->", "->>"), "what is inside of JSON is made a column first, in a view or before protect()"),
 }
 
 
@@ -179,6 +182,7 @@ def _body(text: Text) -> list[Token]:
             raise text.error("there are several statements; ask one at a time", following)
         if not _known(token, text.dialect):
             hint = HINTS.get(token.text, "it has no meaning in a question")
+            hint = PATTERNS if token.token_type is TokenType.RAW_STRING else hint
             raise text.error(f"{token.text} cannot be used here: {hint}", token)
     if not is_bare(body[0], "SELECT", "WITH", "(", "FROM"):
         told = STARTS.get(body[0].text.upper())

@@ -96,6 +96,8 @@ def _check_supplied(tree: exp.Expr, tokens: Tokens, text: Text) -> None:
     for token, after in pairwise(tokens):
         if is_bare(token, *TIMES) and after.token_type is TokenType.STRING:
             words["CAST"] += 1
+        if text.dialect == "bigquery" and is_bare(token, "TIMESTAMP", "DATETIME") and is_bare(after, "("):
+            words["CAST"] += 1  # its functions that make times are written as casts
     nodes = Counter(type(node) for node in tree.walk())
     between = next(iter(tree.find_all(exp.Between)), None)
     if words["AND"] < nodes[exp.And] + words["BETWEEN"]:  # of frames of windows too

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.bounded_sums import value_column
 from dpnotebook.sql.group_weights import weight_sql
 from dpnotebook.sql.rewrite import steps
@@ -239,7 +240,9 @@ def key_names(select: PrivateSelect) -> list[str]:
 def inputs_sql(select: PrivateSelect) -> str:
     """Return a query of all that a private aggregation begins with, for the engine to say whether it can run it."""
     parts = Parts(select, "")
-    parts.take(range(select.inputs), range(select.inputs))
+    asked = (one for aggregate in select.aggregates for one in (aggregate, aggregate.other) if one is not None)
+    numbers = {one.input for one in asked if one.input is not None and function_of(one.kind).of == "numbers"}
+    parts.take(sorted(numbers), range(select.inputs))  # times are counted, and no engine has numbers of them
     return parts.finished(["count(*) AS n"])
 
 
