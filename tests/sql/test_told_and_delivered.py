@@ -16,6 +16,7 @@ from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.sql.aggregates.bounds import far_magnitudes, magnitude_edges
 from dpnotebook.sql.aggregates.builder import Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.centring import FARTHEST, not_too_far
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.lost_values import lost_between, moved_alone
@@ -185,15 +186,14 @@ def test_what_a_norm_does_to_single_values_is_held_by_what_is_told(squares):
     assert held >= 18
 
 
-def test_only_as_far_as_units_have_one_value_is_it_told_of_those():
+def test_no_less_is_told_than_clipping_does_to_single_values():
     alone = ((1.0, 2.0, 4.0, 4.0, 1.0), (4.0, 0.5, 1.0, 1.0, 0.25))
     moved = Taken(0.1, 0.4)
-    told = with_alone(moved, alone, 2.0, 1.0)
+    told = with_alone(moved, alone, 2.0)
     assert told.about == pytest.approx(1.0)
     assert told.below == pytest.approx(math.hypot(2.0, REACHED * STRETCHED * 0.1))
-    half = with_alone(moved, alone, 2.0, 0.5)
-    assert half.below == pytest.approx(math.hypot(1.0, REACHED * STRETCHED * 0.1))
-    assert with_alone(moved, alone, 2.0, -3.0) == moved
+    assert with_alone(Taken(3.0, 9.0), alone, 2.0).about == 3.0
+    assert with_alone(Taken(), alone, 2.0) == Taken()
 
 
 def test_what_intervals_hold_is_recorded_and_earlier_records_hold_noise_alone():
@@ -260,12 +260,40 @@ def test_what_bounds_take_has_what_is_far_from_all_others_in_it():
     told = ValueHistogram((Fraction(0), Fraction(100)), edges, counts, scale=5.0)
     far = replace(told, beyond=((5_000.0, 67.2),))
     aggregate = Aggregate("average", "v", 0)
-    (bounds, before), (same, after) = (one.bounds(aggregate, 10.0, clipped=True) for one in (told, far))
+    (bounds, before), (same, after) = (one.bounds(aggregate, 10.0) for one in (told, far))
     assert bounds == same
     assert after.about - before.about == pytest.approx(67.2 / 6720 * 4_900)
     assert after.most > after.about
     assert ValueHistogram.from_json(far.to_json()) == far
     assert "beyond" not in told.to_json()
+
+
+def test_bounds_of_clipped_vectors_hold_what_is_far_from_all_others():
+    """Whatever noise there is: it hardly depends on them. How long vectors are is of all values, or for squares of most."""
+    edges = tuple(float(x) for x in range(0, 110, 10))
+    counts = (900, 1200, 1500, 1200, 900, 600, 300, 100, 20, 0)
+    told = ValueHistogram((Fraction(0), Fraction(100)), edges, counts, scale=5.0)
+    far = replace(told, beyond=((5_000.0, 67.2),))
+    for kind in ("average", "variance"):
+        aggregate = Aggregate(kind, "v", 0)
+        (bounds, cut), (farther, _) = (one.bounds(aggregate, 10.0, clipped=True) for one in (told, far))
+        assert bounds == told.bounds(aggregate, 1_000.0, clipped=True)[0] or kind == "variance"
+        assert bounds[0] <= -400
+        assert bounds[1] >= 500
+        assert farther[1] >= 10_000
+        assert (cut.about, cut.most, cut.below, cut.above) == (0.0, 0.0, 0.0, 0.0)
+        low, high = told.bounds(aggregate, 10.0)[0]
+        assert 0 <= low < high <= 110
+        assert bounds[3] < (high - low) / 2 < 60
+
+
+def test_bounds_of_squares_leave_their_sums_enough_digits():
+    low, high, centre, length, spread = not_too_far(
+        (Fraction(-(10**9)), Fraction(10**9), Fraction(10**6), Fraction(10), Fraction(1))
+    )
+    assert low < centre < high
+    assert ((high - centre) / length) ** 2 <= spread * Fraction(FARTHEST)
+    assert not_too_far((low, high, centre, length, spread)) == (low, high, centre, length, spread)
 
 
 def test_tails_behind_one_bin_of_nearly_all_units_are_told():
