@@ -269,7 +269,7 @@ def test_what_bounds_take_has_what_is_far_from_all_others_in_it():
 
 
 def test_bounds_of_clipped_vectors_hold_what_is_far_from_all_others():
-    """Whatever noise there is: it hardly depends on them. How long vectors are is of all values, or for squares of most."""
+    """Whatever noise there is. How long vectors are is told by all values, or for squares by most."""
     edges = tuple(float(x) for x in range(0, 110, 10))
     counts = (900, 1200, 1500, 1200, 900, 600, 300, 100, 20, 0)
     told = ValueHistogram((Fraction(0), Fraction(100)), edges, counts, scale=5.0)
