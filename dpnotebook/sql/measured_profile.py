@@ -43,7 +43,7 @@ from dpnotebook.sql.profile_keys import centred, profile_keys, range_key, values
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite.lengthened import STEPS, lengthened
 from dpnotebook.sql.select import Aggregate, PrivateSelect
-from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, measured_values
+from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, is_near, measured_coarsely, measured_values
 
 WORTH = 0.78  # times the error without weights, up to which groups are multiplied
 # What tells how large groups are: rows of units, whose vectors are clipped to so many.
@@ -158,12 +158,16 @@ def measured_profile(
         if function.centres and values[i] is None:
             columns = centred(aggregate)
             costs = of_columns(cost, len(columns), whole_of(select, shares, at))
-            searched[i] = [
-                measured_values(select, one, accountant, costs, run, draw, keep) if one.values is None else None
-                for one in columns
-            ]
-            spent = sum(each[1] for each in searched[i] if each is not None)
-            rest[at] = cost - spent - (cost := of_norms(cost, len(columns)))
+            if is_near(aggregate):
+                searched[i] = [measured_coarsely(select, columns[0], accountant, costs.tries[0], run, draw)]
+                cost -= costs.tries[0]
+            else:
+                searched[i] = [
+                    measured_values(select, one, accountant, costs, run, draw, keep) if one.values is None else None
+                    for one in columns
+                ]
+                spent = sum(each[1] for each in searched[i] if each is not None)
+                rest[at] = cost - spent - (cost := of_norms(cost, len(columns)))
         beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
         scale = histogram_scale(accountant, cost - sum(beside[i]))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut, weights=select.weights)

@@ -74,6 +74,9 @@ NORMS_ALONE = tuple(
 NARROWER = 2  # times as narrow found bounds must be as declared ones, where noise hardly depends on them
 FURTHER_OUT = 4  # times the width of all bins, on either side of them, is where values of clipped vectors may be
 FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
+NEAR = Fraction(0), Fraction(1)  # bounds of truth values, and of shares
+COARSE = 8  # bins of equal width between declared bounds that are near, beside the two ends
+END = 2.0**-20  # of that width, what is a bin of its own at either end: of truth values all are there
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 # Powers of two times the noise, for which bounds are tried of each column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
@@ -136,6 +139,8 @@ class ValueHistogram:
         if aggregate.within is not None:
             found, cut = told._or_declared(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
+        if self.coarse and of == "vectors":
+            return self._centred_coarsely(), NOTHING
         if found is not None and of is not None and cut.known and told.beyond:
             cut = told._with_beyond(found, cut, squares=squares)
         if not centred or found is None:
@@ -176,6 +181,11 @@ class ValueHistogram:
         if found is None:
             return None
         return (edges[1:] + edges[:-1]) / 2, likely_counts(counts, self.scale, edges, found, self.tail_ratio)
+
+    @property
+    def coarse(self) -> bool:
+        """Whether it is one histogram between declared bounds; see `measured_coarsely`."""
+        return self.between is not None and self.edges == coarse_edges(self.between)
 
     @property
     def units(self) -> float:
@@ -259,6 +269,16 @@ class ValueHistogram:
             return None
         return not_too_far((*far, *centred[2:])) if squares else centred
 
+    def _centred_coarsely(self) -> Bounds:
+        """Return the declared bounds, with a centre and a length where values are less spread than these allow."""
+        assert self.between is not None
+        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        places, total = (edges[1:] + edges[:-1]) / 2, max(self.units, self.scale)
+        mean = float(np.clip(places @ counts / total, edges[0], edges[-1]))
+        squares = (places - mean) ** 2
+        variance = max(float(squares @ counts), 0.0) + self.scale * float(np.sqrt((squares**2).sum()))
+        return with_centre(self.between, mean, math.sqrt(variance / total))
+
     def _centred(self, bounds: Bounds, *, squares: bool) -> Bounds:
         """Return bounds of values with the mean and the standard deviation of all behind them; see `centring`."""
         if self.between is None:
@@ -321,6 +341,21 @@ class ValueHistogram:
         return cls(between, edges, counts, *rest, beyond)
 
 
+def is_near(aggregate: Aggregate) -> bool:
+    """Return whether values of means lie between 0 and 1, so that `measured_coarsely` tells enough of them."""
+    function = function_of(aggregate.kind)
+    mean = function.centres and not (function.squares or function.paired or function.weighted)
+    return mean and aggregate.within == NEAR
+
+
+def coarse_edges(within: Bounds) -> tuple[float, ...]:
+    """Return the edges of few bins between declared bounds, of which both ends have one of their own."""
+    low, high = map(float, within)
+    inside = np.linspace(low, high, COARSE + 1)[1:-1]
+    end = (high - low) * END
+    return (low, low + end, *map(float, inside), high - end, high)
+
+
 @lru_cache(maxsize=64)
 def _inside(told: ValueHistogram, within: Bounds) -> ValueHistogram:
     """Return the part of a histogram that lies in declared bounds: values beyond them count as the nearest end.
@@ -341,6 +376,8 @@ def _inside(told: ValueHistogram, within: Bounds) -> ValueHistogram:
 @lru_cache(maxsize=64)
 def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     """Return `ValueHistogram.anew` for noise that is doubled so many times."""
+    if told.coarse:
+        return replace(told, scale=told.scale * 2.0**doublings)
     counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
     found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=True) if told.counts else None
     if found is None:
@@ -404,6 +441,29 @@ def measured_values(
     """
     with histograms.kept_values(select, aggregate.input or 0, keep) as kept:
         return _measured(kept, aggregate, accountant, costs, run, draw)
+
+
+def measured_coarsely(
+    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, cost: int, run: Run, draw: Draw
+) -> tuple[ValueHistogram, int]:
+    """Return where between declared bounds that are near, as those of truth values, values are, and what that cost.
+
+    It tells of rare ones: noise on a share is far less where what a unit adds is counted in how far values are spread.
+
+    Parameters
+    ----------
+    select, aggregate, accountant, run, draw
+        As for `measured_values`.
+    cost
+        Of the histogram.
+    """
+    within, parts, scale = aggregate.within, parts_of_unit(select), histogram_scale(accountant, cost)
+    assert within is not None
+    edges = coarse_edges(within)
+    exact = histograms.values(select, aggregate.input or 0, len(edges) - 1, edges, run)
+    counts = exact + draw(accountant.noise, scale * parts, len(edges) - 1)
+    spread = math.sqrt(accountant.law.variance(scale))
+    return ValueHistogram(within, edges, tuple(map(int, counts)), parts, spread, accountant.law.tail_ratio), cost
 
 
 def _measured(

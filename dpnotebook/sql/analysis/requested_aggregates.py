@@ -16,7 +16,7 @@ from dpnotebook.sql.aggregates.catalogue import DISTINCT_VALUES, function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.analysis.contributions import bounds_of, edges_of, values_of
 from dpnotebook.sql.analysis.release_names import Names
-from dpnotebook.sql.analysis.value_bounds import declared_attribute, value_bounds
+from dpnotebook.sql.analysis.value_bounds import TRUTH, declared_attribute, value_bounds
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
@@ -211,7 +211,8 @@ def _of_numbers(
     resolved = resolve(written, source.scope, environment, reader)
     kind, attribute = kind_of(resolved), declared_attribute(written, source.scope, reader.relations, text)
     values = value_bounds(written, source.scope, reader.relations, text)
-    within = values if _looks_inside(call, written, source, reader, limits) else None
+    near = values == TRUTH and not isinstance(attribute, Bins)
+    within = values if _looks_inside(call, written, source, reader, limits, near) else None
     if within is not None:
         call = replace(call, bounds="auto")
     bounds, origin = bounds_of(call, values, None if column is None else column.lost, limits, node)
@@ -249,11 +250,12 @@ def _of_numbers(
     )
 
 
-def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, limits: Limits) -> bool:
+def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, limits: Limits, near: bool) -> bool:
     """Return whether it is to be found where inside declared bounds values lie, which noise is in proportion to.
 
     Quantiles are read off bins between them, which are finer then: where it is asked for. Means of clipped vectors are
-    centred by what is found, which makes them closer for all columns but those of a few levels.
+    centred by what is found, which makes them closer for all columns but those of a few levels; truth values, which are
+    `near`, may be rare.
     """
     function = function_of(call.kind)
     summed = function.adds and limits.contribution.kind != "l2"  # of a norm it is no matter what values lie between
@@ -269,6 +271,8 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
         for one in written.find_all(exp.Column)
     )
     centred = limits.contribution.kind == "l2"
+    if near and centred and function.centres and not (function.squares or function.paired or function.weighted):
+        return True
     return any(
         isinstance(attribute, Range | Bins) and (attribute.regular > HARDLY_WIDE if centred else attribute.may_be_wide)
         for attribute in of
