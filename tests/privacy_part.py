@@ -105,6 +105,7 @@ PART = (
     "sql/test_sql_privacy.py::test_norms_are_found_in_noisy_numbers",
     "sql/test_sql_privacy.py::test_what_units_have_on_average_is_told_with_noise",
     "sql/test_sql_privacy.py::test_a_clipped_statement_and_its_profile_cost_what_it_costs",
+    "sql/test_sql_privacy.py::test_finding_what_is_rare_costs_what_it_costs",
     "test_profiles.py::test_noise_is_drawn_once_for_each_of_what_is_told",
     "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more",
     "sql/test_influence.py::test_what_is_beyond_a_norm_is_no_longer_than_is_paid_for",

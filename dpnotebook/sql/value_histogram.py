@@ -41,6 +41,7 @@ from dpnotebook.sql.aggregates.centring import (
 )
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.norms import norm_edges, runs_end
 from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
 from dpnotebook.sql.aggregates.taken import REACH, Taken
 from dpnotebook.sql.aggregates.value_range import (
@@ -483,6 +484,9 @@ def _measured(
             first, spent, tried = histogram_scale(accountant, cost), spent + cost, tried + 1
             magnitudes = noisy(magnitude_edges().size - 1, None, first) / parts
             bounds = found_magnitudes(magnitudes, first, accountant.noise, zeros=zeros)
+    if bounds is None and costs.of_sums:
+        bounds = _as_units_add_up(select, aggregate, accountant, costs.of_sums, run, draw)
+        spent, costs = spent + costs.of_sums, costs.after_sums()
     if bounds is None:
         return ValueHistogram(None), spent
     units = _units_between(magnitudes, bounds)
@@ -518,6 +522,23 @@ def _measured(
         ), spent + each
     beyond = far_magnitudes(magnitudes, first, accountant.noise, (places[0], places[-1]))
     return ValueHistogram(told, places, numbers, parts, spread, ratio, sure, beyond), spent + each
+
+
+def _as_units_add_up(
+    select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, cost: int, run: Run, draw: Draw
+) -> Bounds | None:
+    """Return bounds as far as what units add up is found; None where noise hides that too.
+
+    Where nearly all values are zero, each unit has hardly any part in the others, and yet many units have some.
+    """
+    (exact,) = histograms.norms(select, [(Aggregate("sum", "", aggregate.input), None)], run)
+    scale = histogram_scale(accountant, cost)
+    noisy = exact.counts + draw(accountant.noise, scale, exact.counts.size)
+    end = runs_end(noisy.astype(float), math.sqrt(accountant.law.variance(scale)))
+    if end is None:
+        return None
+    most = Fraction(float(norm_edges()[end]))
+    return -most, most
 
 
 def _by_magnitude(

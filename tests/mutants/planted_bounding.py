@@ -263,6 +263,22 @@ PLANTED = (
         ),
     ),
     Mutant(
+        "how rare truth values are is told with a tenth too little noise",
+        "finding what an average is centred by costs a ninth more than is charged",
+        "sql/value_histogram.py",
+        "draw(accountant.noise, scale * parts, len(edges) - 1)",
+        "draw(accountant.noise, scale * parts * Fraction(9, 10), len(edges) - 1)",
+        ("sql/test_sql_privacy.py::test_finding_what_is_rare_costs_what_it_costs",),
+    ),
+    Mutant(
+        "what units add up is told with a tenth too little noise",
+        "finding bounds of what is mostly zero costs a ninth more than is charged",
+        "sql/value_histogram.py",
+        "draw(accountant.noise, scale, exact.counts.size)",
+        "draw(accountant.noise, scale * Fraction(9, 10), exact.counts.size)",
+        ("sql/test_sql_privacy.py::test_finding_what_is_rare_costs_what_it_costs",),
+    ),
+    Mutant(
         "what finding bounds did not cost goes to the answers twice",
         "statements with AUTO bounds cost more than was charged",
         "sql/aggregates/budget_split.py",

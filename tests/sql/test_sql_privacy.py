@@ -36,6 +36,7 @@ from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, OF_SQUARES,
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
+from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.sharpening import measured_scale, with_scales
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
 from dpnotebook.sql.measured_profile import measured_profile, measured_ranges
@@ -43,6 +44,7 @@ from dpnotebook.sql.profile import clips
 from dpnotebook.sql.reuse.sharper import lacking
 from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
 from dpnotebook.sql.statement_json import statement_from_json
+from dpnotebook.sql.value_histogram import COARSE
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))
@@ -344,6 +346,36 @@ def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known, people):
         spent += measured.component(block.columns[0]).largest ** 2 / block.scale**2
     assert spent * UNITS <= total
     assert float(spent * UNITS / total) > 0.98  # finer bins that are not needed are not counted
+
+
+@pytest.mark.parametrize("within", [None, (Fraction(0), Fraction(1))], ids=["found", "near"])
+def test_finding_what_is_rare_costs_what_it_costs(within):
+    """Where rows hide what few of them have, what units add up is looked at; of truth values few bins are enough."""
+    chosen = select(replace(aggregate("average", name="average"), within=within), kind="l2")
+    total, drawn = GAUSSIAN.units(0.7), []
+    given = shares(chosen, total, GAUSSIAN)
+    row = np.arange(4_000 * 40)
+    run = connect(pd.DataFrame({"u": (row // 40).astype(str), "k0": "g", "x0": (row % 40 == 7) * 1.0}))
+
+    def draw(noise, scale, size):
+        drawn.append((scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+    chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
+    norms, _, given = measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, draw)
+    bins, means = norm_edges().size - 1, {norms[0].means.scale, norms[0].means.rough}
+    sizes = [size for _, size in drawn]
+    assert sizes[0] == (magnitude_edges().size - 1 if within is None else COARSE + 2)
+    assert sizes.count(bins) == (5 if within is None else 4)
+    worth = {(s, n): PARTS_OF_UNIT if n != bins else STEPS_OF_MEANS if s in means else 1 for s, n in drawn}
+    spent = sum(worth[one] ** 2 / one[0] ** 2 for one in drawn)
+    low, high, centre, length = norms[0].values
+    assert low <= 0 < centre < length < 1 <= high
+    found = {i: clip.bounds for i, clip in clips(chosen, norms, given, GAUSSIAN).items()}
+    measured = measuring(chosen, given, GAUSSIAN, Fraction(1, 10**6), found)
+    for block in measured.blocks:
+        spent += measured.component(block.columns[0]).largest ** 2 / block.scale**2
+    assert 0.999 < float(spent * UNITS / total) <= 1
 
 
 @pytest.mark.statistical

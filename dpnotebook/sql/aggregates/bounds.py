@@ -182,7 +182,8 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
 
 
 def _least_costs(costs: ValueCosts, parts: int) -> list[tuple[int, int]]:
-    return [(cost, parts) for cost in (*costs.tries, costs.of_others(math.inf), costs.least_locating)]
+    least = costs.after_sums() if costs.of_sums else costs
+    return [(cost, parts) for cost in (*costs.tries, least.of_others(math.inf), least.least_locating)]
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

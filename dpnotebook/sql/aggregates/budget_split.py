@@ -288,6 +288,8 @@ class ValueCosts:
         What the last one may cost beside, which tells of the tails, where the first try was enough.
     all_told
         What all of them may cost where that is enough.
+    of_sums
+        Where the tries hide all, of one of what units add up; 0 where there is none.
     """
 
     tries: tuple[int, ...]
@@ -295,6 +297,11 @@ class ValueCosts:
     least: int = 0
     spare: int = 0
     all_told: int = 0
+    of_sums: int = 0
+
+    def after_sums(self) -> ValueCosts:
+        """Return what the others cost where one of what units add up was measured too: as much less."""
+        return replace(self, other=max(self.other - math.ceil(self.of_sums / (OF_VALUES - 1)), 1))
 
     def of_others(self, units: float) -> int:
         """Return what each of the others costs where about so many units are found."""
@@ -342,7 +349,8 @@ def of_values(cost: int, whole: int = 0) -> ValueCosts:
     """
     all_of_them = cost // (OF_VALUES + OF_NORMS) * OF_VALUES
     first = math.floor(cost * FIRST_OF_VALUES)
-    return ValueCosts((first,), (all_of_them - first) // (OF_VALUES - 1), _least_of(whole, OF_VALUES + OF_NORMS))
+    other, least = (all_of_them - first) // (OF_VALUES - 1), _least_of(whole, OF_VALUES + OF_NORMS)
+    return ValueCosts((first,), other, least, of_sums=first)
 
 
 def of_norms(cost: int, columns: int = 1) -> int:
