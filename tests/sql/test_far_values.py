@@ -35,3 +35,60 @@ def test_an_average_of_many_small_and_few_large_amounts(seed, same_noise):
     assert (np.abs(told["a"] - true) < 0.7 * true).all()
     assert ((told["a_lower"] <= true) & (true <= told["a_upper"])).sum() >= 3
     assert (told["a_upper"] - told["a_lower"] < 3 * true).all()
+
+
+@pytest.fixture(scope="module")
+def alarms():
+    """A share of rows of people who have about 15: few of the rows, and few of the people, have an alarm."""
+    random = np.random.default_rng(6)
+    person = np.repeat(np.arange(PEOPLE), 1 + random.poisson(14 * random.gamma(1.5, 1 / 1.5, PEOPLE)))
+    frame = pd.DataFrame({"person": person, "ward": random.choice(["a", "b"], person.size)})
+    frame["seldom"] = random.random(person.size) < 0.004
+    frame["often"] = random.random(person.size) < 0.3
+    frame["costs"] = np.where(frame["seldom"], random.lognormal(5.0, 0.5, person.size), 0.0)
+    frame["seldom_number"] = frame["seldom"].astype(int)
+    return frame
+
+
+@pytest.fixture
+def watched(alarms):
+    with closing(Session(Budget(8.0, 1e-6), ":memory:", confirm="never")) as session:
+        session.protect(alarms, "alarms", unit=Unit("person", column="person"))
+        yield session
+
+
+@pytest.mark.parametrize(
+    ("share", "column", "error"),
+    [
+        ("AVG(CAST(seldom AS INT))", "seldom", 0.01),
+        ("AVG(CASE WHEN seldom THEN 1.0 ELSE 0 END)", "seldom", 0.01),
+        ("COUNT(*) FILTER (WHERE seldom) * 1.0 / COUNT(*)", "seldom", 0.01),
+        ("SUM(CAST(seldom AS INT)) * 1.0 / COUNT(*)", "seldom", 0.01),
+        ("AVG(CAST(often AS INT))", "often", 0.05),
+    ],
+)
+def test_a_share_of_rows_is_as_close_as_rare_ones_allow(share, column, error, watched, alarms, same_noise):
+    """However it is written: of .4% the error was 2%, as if they might be half of all."""
+    told = watched.sql(f"SELECT ward, {share} AS s FROM alarms GROUP BY ward", epsilon=0.2).run().frame
+    true = alarms.groupby("ward")[column].mean()[told["ward"]].to_numpy()
+    assert len(told) == 2
+    assert (told["s_upper"] - told["s_lower"] < 2 * error).all()
+    assert ((told["s_lower"] <= true) & (true <= told["s_upper"])).all()
+    again = watched.sql(f"SELECT ward, {share} AS s FROM alarms GROUP BY ward", epsilon=0.2)
+    assert again.plan.free
+
+
+@pytest.mark.parametrize(("column", "error"), [("seldom_number", 0.01), ("costs", 1.0)])
+def test_an_average_of_what_is_nearly_always_zero_is_found(column, error, watched, alarms, same_noise):
+    """Each row is a fifteenth of its person: of so few in any bin nothing was found, and the answer was NULL."""
+    row = watched.sql(f"SELECT AVG({column}) AS a FROM alarms", epsilon=0.4).run().frame.iloc[0]
+    assert abs(row["a"] - alarms[column].mean()) < error
+    assert row["a_lower"] <= alarms[column].mean() <= row["a_upper"]
+    assert row["a_upper"] - row["a_lower"] < 4 * error
+
+
+def test_truth_values_that_are_all_alike(watched, same_noise):
+    """No length is nothing, however rare the others are."""
+    row = watched.sql("SELECT AVG(CASE WHEN ward IS NULL THEN 1 ELSE 0 END) AS a FROM alarms", epsilon=2.0).run()
+    (value, lower, upper) = row.frame[["a", "a_lower", "a_upper"]].iloc[0]
+    assert 0 <= lower <= value <= upper < 0.01
