@@ -132,6 +132,8 @@ class ValueHistogram:
         of: Answer | None = None
         if function.centres or function.adds or function.paired:
             of = "sums" if function.adds else OF_RATIOS[clipped, squares]
+        if self.coarse and of == "vectors":
+            return self._centred_coarsely(), NOTHING
         steps = round(math.log2(noise) * NOISES) if noise > 0 else 0
         whole = aggregate.integer and not function.centres
         told = self if aggregate.within is None else _inside(self, aggregate.within)
@@ -140,19 +142,14 @@ class ValueHistogram:
         if aggregate.within is not None:
             found, cut = told._or_declared(aggregate.within, found, cut, noise, of)
         centred = of in ("vectors", "square vectors")
-        if self.coarse and of == "vectors":
-            return self._centred_coarsely(), NOTHING
         if found is not None and of is not None and cut.known and told.beyond:
             cut = told._with_beyond(found, cut, squares=squares)
         if not centred or found is None:
             return found, cut
-        wide = (
-            None
-            if function.paired or function.weighted or not cut.known
-            else self._wide(found, aggregate.within, squares)
-        )
-        if wide is not None:
-            return wide, NOTHING._replace(answer=cut.answer, spread=cut.spread)
+        if cut.known and not (function.paired or function.weighted):
+            wide = self._wide(found, aggregate.within, squares)
+            if wide is not None:
+                return wide, NOTHING._replace(answer=cut.answer, spread=cut.spread)
         return self._centred(found, squares=squares), cut
 
     def sides(self, aggregate: Aggregate, noise: float) -> list[Side]:
