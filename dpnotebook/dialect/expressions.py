@@ -9,6 +9,7 @@ compared with.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable
 
 from sqlglot import exp
@@ -27,6 +28,7 @@ TYPES: dict[str, str] = {
     "time": "TIMESTAMP",
 }
 IN_DAYS = "in days"  # notes a number of days that was written as an INTERVAL, or what is compared with one
+WRITTEN_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$")
 WORDS = {"integer": "numbers", "number": "numbers", "text": "texts", "boolean": "truth values", "time": "times"}
 CONDITIONS = (
     exp.Connector,
@@ -249,6 +251,9 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     if ordered and all(isinstance(side.unnest(), exp.Column | exp.Window) and is_untyped(side) for side in values):
         part.replace(_in_order(part))
         return
+    if known == {"text"} and not isinstance(part, exp.Nullif) and _beside_times(values):
+        part.replace(_in_time(part, sides))
+        return
     if known == {"text"} and "other" in kinds and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
         raise text.error(
             "one side holds neither numbers, texts nor dates, so it is not known what is less: CAST(column AS VARCHAR) "
@@ -292,6 +297,25 @@ def _in_order(part: exp.Expr) -> exp.Expr:
     numbers = [exp.Not(this=exp.Is(this=side.copy(), expression=exp.Null())) for side in sides]
     compared = with_kind(type(part)(this=sides[0], expression=sides[1]), "boolean")
     return with_kind(exp.Case(ifs=[exp.If(this=exp.and_(*numbers), true=compared)], default=part.copy()), "boolean")
+
+
+def _beside_times(values: list[exp.Expr]) -> bool:
+    """Whether values of any kind are compared with times that are written out."""
+    written = [value for value in values if not is_untyped(value)]
+    times = (isinstance(value, exp.Literal) and WRITTEN_TIME.match(value.this) for value in written)
+    return 0 < len(written) < len(values) and all(times)
+
+
+def _in_time(part: exp.Expr, sides: list[tuple[str, int | None]]) -> exp.Expr:
+    """Return a comparison of values of any kind with times that are written out: as times, where all are some."""
+    compared, times = part.copy(), []
+    for key, index in sides:
+        value = compared.args[key] if index is None else compared.args[key][index]
+        if is_untyped(value):
+            times.append(exp.Not(this=exp.Is(this=_cast(value, "time"), expression=exp.Null())))
+        value.replace(_cast(value, "time"))
+    chosen = [exp.If(this=exp.and_(*times), true=with_kind(compared, "boolean"))]
+    return with_kind(exp.Case(ifs=chosen, default=part.copy()), "boolean")
 
 
 def _is_no_truth(node: exp.Expr) -> bool:
