@@ -51,7 +51,8 @@ def exact():
 
 def groups(frame):
     """Return the rows of each group, of groups that have some."""
-    return {key: n for key, n in zip(frame["k"], frame["n"], strict=True) if not pd.isna(key)}
+    keys = [key.to_pydatetime() if isinstance(key, pd.Timestamp) else key for key in frame["k"]]
+    return {key: n for key, n in zip(keys, frame["n"], strict=True) if not pd.isna(key)}
 
 
 MOMENTS = {
@@ -159,3 +160,62 @@ def test_a_complex_number_is_missing_and_all_others_are_numbers(dtype, declared)
     for first, second, most in zip(asked[0], asked[1], (100, 1, 1), strict=False):
         assert abs(first - second) <= most
     assert asked[0][-1] == asked[1][-1]
+
+
+def keyed():
+    rng = np.random.default_rng(6)
+    return pd.DataFrame(
+        {
+            "pid": np.repeat(np.arange(PEOPLE), ROWS),
+            "whole": rng.integers(1, 13, SIZE),
+            "number": rng.integers(1, 13, SIZE) / 4,
+            "flag": rng.random(SIZE) < 0.4,
+            "day": pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 5, SIZE), unit="D"),
+            "code": rng.choice(["0012", "7", "12", "x1"], SIZE),
+        }
+    )
+
+
+KEYS = {
+    "whole": (
+        "whole",
+        "whole * 2",
+        "CAST(whole AS VARCHAR)",
+        "COALESCE(whole, 3)",
+        "CASE WHEN whole > 4 THEN whole END",
+    ),
+    "number": ("number", "CAST(number AS VARCHAR)", "FLOOR(number)"),
+    "flag": ("flag", "NOT flag", "CAST(flag AS VARCHAR)"),
+    "day": ("day", "CAST(day AS DATE)"),
+    "code": ("code", "LOWER(code)", "SUBSTR(code, 1, 1)"),
+}
+
+
+@pytest.mark.parametrize("other", ["n/a", None, 2**70, 9])
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_of_all_others_have_the_same_form(name, other):
+    frame = keyed()
+    values = np.empty(SIZE, dtype=object)
+    values[:] = list(frame[name])
+    values[0] = other
+    before, after = asked_of(frame), asked_of(frame.assign(**{name: pd.Series(values, dtype=object)}))
+    for key in KEYS[name]:
+        text = f"SELECT {key} AS k, COUNT(*) AS n FROM t GROUP BY k"
+        first, second = groups(before(text)), groups(after(text))
+        common = [one for one in second if one in first]
+        assert len(common) == len(first) > 1, (key, first, second)
+        assert [(type(one), one) for one in common] == [(type(one), one) for one in first], key
+        assert sum(abs(first.get(one, 0) - second.get(one, 0)) for one in first.keys() | second.keys()) <= 2
+
+
+def test_keys_are_as_they_were_when_a_release_is_shown_again(tmp_path):
+    frame = keyed().astype({"whole": object})
+    frame.at[0, "whole"] = "n/a"
+    text, path = "SELECT whole, COUNT(*) AS n FROM t GROUP BY whole", tmp_path / "a.ledger"
+    shown = []
+    for _ in range(2):
+        with dpn.Session(dpn.Budget(1e4, 1e-6), path, confirm="never") as session:
+            session.protect(frame, "t", unit="pid", max_rows=ROWS)
+            shown.append(session.sql(text, epsilon=10.0).run())
+    assert shown[1].paid == 0
+    assert list(shown[0].frame["whole"]) == list(shown[1].frame["whole"]) == list(range(1, 13))

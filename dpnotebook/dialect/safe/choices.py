@@ -56,7 +56,9 @@ def _as_of_truth(node: exp.Expr) -> exp.Expr:
     """Return texts of values of any kind, those of truth values as texts of a column of truth values alone are."""
     words = [exp.Literal.string(word) for word in ("True", "False")]
     truth = exp.In(this=node.copy(), expressions=words)
-    return with_kind(exp.Case(ifs=[exp.If(this=truth, true=exp.Lower(this=node.copy()))], default=node), "text")
+    made = with_kind(exp.Case(ifs=[exp.If(this=truth, true=exp.Lower(this=node.copy()))], default=node), "text")
+    made.meta["untyped"] = False
+    return made
 
 
 def texts(*parts: str) -> Callable[[exp.Expr], exp.Expr]:
