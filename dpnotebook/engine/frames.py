@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, time_of_text
-from dpnotebook.dialect.types import Kind, kind_of
+from dpnotebook.dialect.types import OF_A_DAY, Kind, kind_of
 from dpnotebook.domain.values import is_missing, plain
 from dpnotebook.engine.frame_transfer import restored
 from dpnotebook.engine.time_zones import is_known
@@ -209,6 +209,11 @@ class FrameColumns:
     def untyped(self) -> frozenset[str]:
         """Columns of objects of which nothing is declared."""
         return frozenset(name for name in self._columns if self._untyped(name) and name not in self.declared)
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """Columns of objects that are declared as times of a day, which are read as those of one day."""
+        return {name: OF_A_DAY for name, held in self.declared.items() if held == "time"}
 
     def _untyped(self, name: str) -> bool:
         return name not in self.types and _is_untyped(self._columns[name].dtype)
