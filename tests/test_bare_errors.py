@@ -77,7 +77,7 @@ def ledger_is_full(session, monkeypatch):
 
 
 def column_cannot_be_read(session, monkeypatch):
-    odd = frame().assign(name=pd.Series([complex(1, MARK)] * MARK))
+    odd = frame().assign(name=pd.Series(pd.period_range("2020", periods=MARK)))
     session.protect(odd, "odd", domain={"name": [SECRET]})
 
 

@@ -62,6 +62,8 @@ def test_what_is_told_runs(visits, name):
         if hasattr(thing, name):
             continue
         text = said(thing, name)
+        for table in re.findall(r"session\.register\(.*?public=True\)", text):
+            eval(table, {"session": session, "pd": pd})
         for statement in re.findall(r"session\.sql\('[^']*', epsilon=0\.1\)", text):
             if "..." not in statement:
                 assert len(eval(statement, {"session": session}).run().frame), statement
@@ -103,6 +105,32 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_is_told(visits, name):
     assert EXPECTED[name] in said(visits.dp, name)
+
+
+DECLARED = {
+    "levels": DOMAIN,
+    "numbers": {"cost": dpn.Bins(0, 500, width=10), "age": dpn.Range(0, 99)},
+    "a number": {"age": dpn.Range(0, 99)},
+    "truths": {"flag": dpn.Boolean(), "age": dpn.Range(0, 99)},
+    "quotes": {"how old": dpn.Range(0, 99), "sex of": ["F", "M"]},
+}
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+@pytest.mark.parametrize("name", ["merge", "join", "pivot_table", "melt"])
+def test_joins_and_shapes_run_as_they_are_told(visits, name, declared):
+    rows = visits.assign(flag=visits["age"] > 50, **{"how old": visits["age"], "sex of": visits["sex"]})
+    with exact_session(dpn.Budget(epsilon=1000.0)) as session:
+        session.protect(rows, "of all", unit="pid", max_rows=2, domain=DECLARED[declared])
+        text = said(rows.dp, name)
+        assert len(text) < 300
+        assert "..." not in text
+        found = re.findall(r"session\.register\(.*?public=True\)|session\.sql\(.*?epsilon=0\.1\)", text)
+        found += [f"rows.dp.{one}" for one in re.findall(r"(?:crosstab|histogram|groupby).*?epsilon=0\.1\)", text)]
+        assert len(found) == 2
+        for one in found:
+            made = eval(one, {"session": session, "pd": pd, "rows": rows})
+            assert made is None or len(made.run().frame), one
 
 
 OF_PICKED = {

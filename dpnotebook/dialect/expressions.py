@@ -9,12 +9,13 @@ compared with.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable
 
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.dialect.types import Kind
+from dpnotebook.dialect.types import ENUM, OF_A_DAY, PADDED, Kind
 
 MaybeKind = Kind | None
 
@@ -27,7 +28,13 @@ TYPES: dict[str, str] = {
     "time": "TIMESTAMP",
 }
 IN_DAYS = "in days"  # notes a number of days that was written as an INTERVAL, or what is compared with one
+WRITTEN_TIME = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$")
+WRITTEN_HOUR = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?$")
 WORDS = {"integer": "numbers", "number": "numbers", "text": "texts", "boolean": "truth values", "time": "times"}
+NO_ORDER = (
+    "this column is an enum, whose values have an order of their own in the database, and here they are texts: say "
+    "which is less, as in CASE size WHEN 'small' THEN 1 WHEN 'large' THEN 2 END, or compare CAST(column AS VARCHAR)"
+)
 CONDITIONS = (
     exp.Connector,
     exp.LogicalAnd,
@@ -222,7 +229,16 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
             "a column of lengths of time is first made one of numbers, in a view or before protect()",
             written,
         )
+    _as_database(part, values, written, text)
+    nodes = [part.args[key] if index is None else part.args[key][index] for key, index in sides]
+    values = [side for side in nodes if not isinstance(side, exp.Null)]
     kinds = [kind_of(side) for side in values]
+    if "other" in kinds and isinstance(part, exp.EQ | exp.NEQ | exp.In):
+        for side in values:
+            if (long := _written_out(side)) is not None:
+                side.replace(long)
+        nodes = [part.args[key] if index is None else part.args[key][index] for key, index in sides]
+        values = [side for side in nodes if not isinstance(side, exp.Null)]
     known = {"number" if kind in NUMBERS else kind for kind in kinds if kind not in (None, "other")}
     if known == {"time", "text"} and all(
         kind == "time" or isinstance(side, exp.Literal) for side, kind in zip(values, kinds, strict=True)
@@ -248,6 +264,11 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     ordered = known == {"text"} and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE)
     if ordered and all(isinstance(side.unnest(), exp.Column | exp.Window) and is_untyped(side) for side in values):
         part.replace(_in_order(part))
+        return
+    if known == {"text"} and any(map(is_untyped, values)):
+        _write_hours(part)
+    if known == {"text"} and not isinstance(part, exp.Nullif) and _beside_times(values):
+        part.replace(_in_time(part, sides))
         return
     if known == {"text"} and "other" in kinds and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
         raise text.error(
@@ -292,6 +313,82 @@ def _in_order(part: exp.Expr) -> exp.Expr:
     numbers = [exp.Not(this=exp.Is(this=side.copy(), expression=exp.Null())) for side in sides]
     compared = with_kind(type(part)(this=sides[0], expression=sides[1]), "boolean")
     return with_kind(exp.Case(ifs=[exp.If(this=exp.and_(*numbers), true=compared)], default=part.copy()), "boolean")
+
+
+def form_of(node: exp.Expr) -> str:
+    """Return what a column is beside its kind, as `dialect.types` calls it; empty of other expressions."""
+    node = node.unnest()
+    return str(node.meta.get("form", "")) if isinstance(node, exp.Column) else ""
+
+
+def _as_database(part: exp.Expr, values: list[exp.Expr], written: exp.Expr, text: Text) -> None:
+    """Compare columns as the database does whose texts or times alone do not say it; refuse what is not in order."""
+    forms = set(map(form_of, values))
+    if ENUM in forms and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
+        raise text.error(NO_ORDER, written)
+    for side in values:
+        if not isinstance(side, exp.Literal) or not side.is_string:
+            continue
+        if PADDED in forms:
+            side.set("this", side.this.rstrip(" "))
+        elif OF_A_DAY in forms and (long := _written_out(side)) is not None:
+            side.set("this", f"1970-01-01 {long.this}")
+
+
+def _written_out(node: exp.Expr | None) -> exp.Expr | None:
+    """Return a time of a day, or a length of time, as databases show it: '9:30' is '09:30:00'; None of others."""
+    found = WRITTEN_HOUR.match(node.this) if isinstance(node, exp.Literal) and node.is_string else None
+    if found is None:
+        return None
+    hours, minutes, seconds, parts = found.groups(default="")
+    parts = parts.rstrip("0").rstrip(".")
+    return exp.Literal.string(f"{hours.zfill(2)}:{minutes}:{seconds or '00'}{parts}")
+
+
+def _write_hours(part: exp.Expr) -> None:
+    """Write hours that values of any kind are compared with such that times of a day are compared, and texts as well.
+
+    Of '12:00' and '12:00:00' texts are as they are, and the longer one is later, though it is the same time.
+    """
+    if isinstance(part, exp.EQ | exp.NEQ):
+        literal, value = (part.this, part.expression)[:: 1 if isinstance(part.this, exp.Literal) else -1]
+        if (long := _written_out(literal)) is not None:
+            either = with_kind(exp.In(this=value.copy(), expressions=[literal.copy(), long]), "boolean")
+            made = either if isinstance(part, exp.EQ) else exp.Not(this=either)
+            part.replace(with_kind(made, "boolean"))
+    elif isinstance(part, exp.In):
+        longer = [long for literal in part.expressions if (long := _written_out(literal)) is not None]
+        part.set("expressions", [*part.expressions, *longer])
+    else:
+        ends: dict[type[exp.Expr], str] = {
+            exp.GT: "expression",
+            exp.LTE: "expression",
+            exp.LT: "this",
+            exp.GTE: "this",
+            exp.Between: "high",
+        }
+        side = ends.get(type(part), "")
+        if (long := _written_out(part.args.get(side))) is not None:
+            part.set(side, long)
+
+
+def _beside_times(values: list[exp.Expr]) -> bool:
+    """Whether values of any kind are compared with times that are written out."""
+    written = [value for value in values if not is_untyped(value)]
+    times = (isinstance(value, exp.Literal) and WRITTEN_TIME.match(value.this) for value in written)
+    return 0 < len(written) < len(values) and all(times)
+
+
+def _in_time(part: exp.Expr, sides: list[tuple[str, int | None]]) -> exp.Expr:
+    """Return a comparison of values of any kind with times that are written out: as times, where all are some."""
+    compared, times = part.copy(), []
+    for key, index in sides:
+        value = compared.args[key] if index is None else compared.args[key][index]
+        if is_untyped(value):
+            times.append(exp.Not(this=exp.Is(this=_cast(value, "time"), expression=exp.Null())))
+        value.replace(_cast(value, "time"))
+    chosen = [exp.If(this=exp.and_(*times), true=with_kind(compared, "boolean"))]
+    return with_kind(exp.Case(ifs=chosen, default=part.copy()), "boolean")
 
 
 def _is_no_truth(node: exp.Expr) -> bool:

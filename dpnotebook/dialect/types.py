@@ -14,6 +14,9 @@ from dpnotebook.errors import DomainError, shorten
 
 Kind = Literal["integer", "number", "text", "boolean", "time", "other"]
 
+# What a column is beside the kind that it is read as: an enum, a text filled up with blanks, a time of a day.
+ENUM, PADDED, OF_A_DAY = "enum", "padded", "of a day"
+
 # In a table whose rows are units of their own, the engine numbers them in a column of this name.
 ROW_UNIT = "__row__"
 SCALARS: tuple[Kind, ...] = ("integer", "number", "text", "boolean", "time")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import FLOATING, INTEGERS, identifier, literal
-from dpnotebook.dialect.types import ROW_UNIT, Kind, element_kind, exact_number, is_rounded, kind_of, plain_value
+from dpnotebook.dialect.types import ENUM, ROW_UNIT, Kind, element_kind, exact_number, is_rounded, kind_of, plain_value
 from dpnotebook.domain.parts import PART
 from dpnotebook.engine.base import DUCKDB, Source
 from dpnotebook.engine.executor import DuckDBExecutor, failed
@@ -153,6 +153,7 @@ class DuckDBHome:
         table.elements = {name: kind for name, is_of in held.items() if (kind := element_kind(is_of)) is not None}
         table.rounded = frozenset(name for name, kind in held.items() if name != table.unit and is_rounded(kind))
         table.dates = frozenset(name for name, kind in held.items() if kind == "DATE")
+        table.forms = _forms(held) if columns is None else _forms(columns.types) | columns.forms
         table.untyped = frozenset() if columns is None else columns.untyped - {table.unit}
         if columns is not None:
             found = {name: columns.kind(name, held.get(name), name == table.unit) for name in columns.names}
@@ -182,6 +183,7 @@ class DuckDBHome:
         table.elements = {name: kind for part in parts for name, kind in part.elements.items() if name in kinds}
         table.rounded = frozenset(name for part in parts for name in part.rounded if name in kinds)
         table.dates = frozenset.intersection(*(part.dates for part in parts)) & kinds.keys()
+        table.forms = {name: form for part in parts for name, form in part.forms.items() if name in kinds}
         table.untyped = frozenset(name for part in parts for name in part.untyped if name in kinds)
         return kinds | {PART: "integer"}
 
@@ -281,6 +283,11 @@ class DuckDBHome:
         except duckdb.Error as failure:
             raise failed("DuckDB", failure) from None
         self._shown[folded] = (table, len(held), exact)
+
+
+def _forms(held: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns, by name, whose values have an order that is not that of their texts."""
+    return {name: ENUM for name, kind in held.items() if kind.startswith("ENUM(")}
 
 
 def _databases(sources: Sequence[Source]) -> dict[Path, str]:

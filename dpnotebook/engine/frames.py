@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, time_of_text
-from dpnotebook.dialect.types import Kind, kind_of
+from dpnotebook.dialect.types import OF_A_DAY, Kind, kind_of
 from dpnotebook.domain.values import is_missing, plain
 from dpnotebook.engine.frame_transfer import restored
+from dpnotebook.engine.time_zones import is_known
 from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ KINDS_DECLARED: dict[str, Kind] = {
 }
 BY_OWN_CLOCKS = ("date", "time")  # what is told by clocks, where no time zone is declared to tell it in
 OFFSET = "([0-9])[+-][0-9]{2}:[0-9]{2}$"  # from UTC, at the end of a text
+COMPLEX = (np.dtype("c8"), np.dtype("c16"))
 FARTHEST = 400  # digits of a number that is written out
 MANY_ROWS = 20_000  # from which on it pays to find out which texts a column has
 FIRST_ROWS, FEW_TEXTS = 10_000, 1_000  # rows that are looked at first, and texts that are few
@@ -89,6 +91,7 @@ class FrameColumns:
         self.declared |= found
         for name in found:
             self._numbered.pop(name, None)
+            self._by_clocks.pop(name, None)
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
         """Return some columns as they are in the frame."""
@@ -135,10 +138,13 @@ class FrameColumns:
 
     def ready(self, name: str) -> pd.Series[Any]:
         """Return a column that is readable, as it is read where it is declared."""
-        if self.declared.get(name) not in BY_OWN_CLOCKS:
+        undeclared = name in self.untyped
+        if self.declared.get(name) not in BY_OWN_CLOCKS and not undeclared:
             return self._ready[name]
         if name not in self._by_clocks:
-            self._by_clocks[name] = _by_own_clocks(self._columns[name])
+            zoned = any(map(_has_zone, self._columns[name].to_numpy(dtype=object)))
+            own = _by_own_clocks(self._columns[name], known=undeclared) if zoned else self._ready[name]
+            self._by_clocks[name] = own
         return self._by_clocks[name]
 
     def register(self, connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[str]) -> Registered:
@@ -203,6 +209,11 @@ class FrameColumns:
     def untyped(self) -> frozenset[str]:
         """Columns of objects of which nothing is declared."""
         return frozenset(name for name in self._columns if self._untyped(name) and name not in self.declared)
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """Columns of objects that are declared as times of a day, which are read as those of one day."""
+        return {name: OF_A_DAY for name, held in self.declared.items() if held == "time"}
 
     def _untyped(self, name: str) -> bool:
         return name not in self.types and _is_untyped(self._columns[name].dtype)
@@ -293,7 +304,7 @@ def _kind(dtype: Any) -> Kind:
         return "text"
     if not isinstance(dtype, np.dtype) or dtype in (np.dtype("longdouble"), np.dtype("clongdouble")):
         return "other"
-    found: dict[str, Kind] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "time"}
+    found: dict[str, Kind] = {"b": "boolean", **dict.fromkeys("iufc", "number"), "M": "time"}
     return found.get(dtype.kind, "other")
 
 
@@ -306,6 +317,8 @@ def _conversion(dtype: Any) -> Callable[[pd.Series[Any]], pd.Series[Any]] | None
     if isinstance(dtype, pd.SparseDtype):
         return _from_sparse
     if isinstance(dtype, np.dtype):
+        if dtype in COMPLEX:
+            return _from_complex
         if dtype.kind in "biumM" or dtype in (np.dtype("f4"), np.dtype("f8")):
             return None
         return _from_half if dtype == np.float16 else _from_objects if dtype.kind == "O" else _refused
@@ -328,25 +341,46 @@ def _from_half(column: pd.Series[Any]) -> pd.Series[Any]:
     return column.astype(np.float32)
 
 
+def _from_complex(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the real numbers among complex ones: one value made all others of the column complex, too."""
+    import pandas as pd
+
+    values = column.to_numpy()
+    return pd.Series(np.where(values.imag == 0, values.real, np.nan).astype(np.float64))
+
+
 def _from_objects(column: pd.Series[Any]) -> pd.Series[Any]:
     import pandas as pd
 
     return pd.Series(texts(column.to_numpy(dtype=object)), dtype="str")
 
 
-def _by_own_clocks(column: pd.Series[Any]) -> pd.Series[Any]:
+def _by_own_clocks(column: pd.Series[Any], known: bool) -> pd.Series[Any]:
     """Return the texts of objects, of moments as the clock of their own place shows them.
 
     A column of moments of one place has that clock too, and one time without a zone makes it a column of objects.
+
+    Parameters
+    ----------
+    column
+        Of objects.
+    known
+        Whether moments of places without a known name stay UTC's, as those of an undeclared column of moments are.
     """
     import pandas as pd
 
     values = column.astype(object)
-    return _from_objects(pd.Series([_on_own_clock(value) for value in values], dtype=object))
+    return _from_objects(pd.Series([_on_own_clock(value, known) for value in values], dtype=object))
 
 
-def _on_own_clock(value: Any) -> Any:
-    return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) and value.tzinfo is not None else value
+def _on_own_clock(value: Any, known: bool) -> Any:
+    if not _has_zone(value) or (known and not is_known(str(value.tzinfo))):
+        return value
+    return value.replace(tzinfo=None)
+
+
+def _has_zone(value: Any) -> bool:
+    return isinstance(value, datetime.datetime) and value.tzinfo is not None
 
 
 def _from_sparse(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -41,6 +41,7 @@ class Held:
     rounded: frozenset[str] = field(default=frozenset(), init=False)
     dates: frozenset[str] = field(default=frozenset(), init=False)
     untyped: frozenset[str] = field(default=frozenset(), init=False)
+    forms: Mapping[str, str] = field(default_factory=dict, init=False)
     digest: str = field(default="", init=False)
 
     @property

@@ -92,6 +92,7 @@ class PostgresHome(ServerHome):
         if source is None:
             return super().kinds(table)
         self._show(table)
+        table.forms = source.forms
         return source.kinds(table.unit)
 
     def digest_once(self, table: Held) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpnotebook.dialect.attributes import identifier
-from dpnotebook.dialect.types import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, Kind, check_unit_type
+from dpnotebook.dialect.types import ENUM, LONGEST_TEXT, PADDED, WIDEST_DOUBLE, WIDEST_WHOLE, Kind, check_unit_type
 from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ KINDS: dict[str, Kind] = {
     "bool": "boolean",
     **dict.fromkeys(("date", "timestamp", "timestamptz"), "time"),
 }
+FORMS = {"enum": ENUM, "bpchar": PADDED}
 FARTHEST, NEAREST = 300, 290  # digits before and behind the point of what is a DOUBLE without an error
 _LAST = {"date": "9999-12-31", "timestamp": "9999-12-31 23:59:59.999999"}
 

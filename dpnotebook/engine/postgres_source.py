@@ -14,7 +14,7 @@ from dpnotebook.dialect.types import ROW_UNIT, Kind
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.postgres import PostgresExecutor
-from dpnotebook.engine.postgres_relation import PostgresRelation, State, relation_of
+from dpnotebook.engine.postgres_relation import FORMS, PostgresRelation, State, relation_of
 from dpnotebook.errors import DomainError, FrameChanged, QueryFailed
 from dpnotebook.ledger.forks import in_child
 
@@ -122,6 +122,11 @@ class PostgresSource(Source):
     def zoned(self) -> frozenset[str]:
         """Columns of moments, whose day depends on the place."""
         return frozenset(column.name for column in self.relation.columns if column.zoned)
+
+    @property
+    def forms(self) -> dict[str, str]:
+        """Columns that PostgreSQL compares otherwise than their texts."""
+        return {column.name: FORMS[column.type] for column in self.relation.columns if column.type in FORMS}
 
     def connect(self, unit: str | None = None) -> tuple[PostgresExecutor, str]:
         """Return a connection and the name of the table in it.

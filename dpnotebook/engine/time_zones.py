@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from dpnotebook.domain import Attribute, Dates, Domain, Times
@@ -42,10 +43,12 @@ def clocks_of(data: Any, names: Iterable[str]) -> dict[str, str]:
         Of the columns.
     """
     found = ((name, _zone_of(data, name)) for name in names)
-    return {name: zone for name, zone in found if zone is not None and zone not in UTC and _is_known(zone)}
+    return {name: zone for name, zone in found if zone is not None and zone not in UTC and is_known(zone)}
 
 
-def _is_known(zone: str) -> bool:
+@cache
+def is_known(zone: str) -> bool:
+    """Whether a time zone has a name that statements can tell moments by."""
     try:
         time_zone(zone)
     except NoDate:

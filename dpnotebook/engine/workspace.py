@@ -113,6 +113,10 @@ class Workspace:
         """Return which columns of a table are of objects of which nothing is declared: texts of whatever there is."""
         return self._described(self._tables[name]).untyped
 
+    def forms(self, name: str) -> Mapping[str, str]:
+        """Return which columns of a table the database compares or writes otherwise than what they are read as."""
+        return self._described(self._tables[name]).forms
+
     def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
         """Make sure that queries over tables can run, before anything is charged; nothing is counted.
 

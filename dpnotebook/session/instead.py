@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dpnotebook.dialect.attributes import identifier
-from dpnotebook.domain import Dates
+from dpnotebook.domain import Categories, Dates
 from dpnotebook.errors import UnknownVerb, holds_data, shorten, some_of
 from dpnotebook.planner.table import TableSchema
 
@@ -234,6 +234,7 @@ class _Example:
         others = [name for name in columns if name not in self.numbers]
         self.level = ([name for name in picked if name in columns] or others or list(columns) or ["sex"])[0]
         self.dates = next((name for name, attribute in columns.items() if isinstance(attribute, Dates)), "")
+        self.columns = columns
         self.table, self.unit = ("my_table", None) if table is None else (table.name, table.unit)
         self.keys = keys
 
@@ -241,6 +242,14 @@ class _Example:
     def number(self) -> str:
         """A column of numbers."""
         return self.numbers[0]
+
+    def listed(self) -> tuple[str, list[Any]]:
+        """Return a column that another table can be joined on, and some of its declared values."""
+        for name, attribute in self.columns.items():
+            if isinstance(attribute, Categories) and (short := [one for one in attribute.levels if len(str(one)) < 20]):
+                return name, short[:2]
+        bounded = ((name, attribute.bounds) for name, attribute in self.columns.items() if attribute.bounds is not None)
+        return next(((name, list(bounds)) for name, bounds in bounded), (self.level, ["F", "M"]))
 
     def statement(self, aggregate: str, *columns: str, distinct: bool = False) -> str:
         """Return how to ask for an aggregate in SQL."""
@@ -284,15 +293,20 @@ def _functions(name: str, by: _Example) -> str:
 
 
 def _joins(name: str, by: _Example) -> str:
-    text = f"SELECT COUNT(*) FROM {_plain(by.table)} JOIN ... USING (...)"
-    return f"{name} is a JOIN in SQL: session.sql({text!r}, epsilon=0.1)"
+    key, values = by.listed()
+    text = f"SELECT COUNT(*) FROM {_plain(by.table)} JOIN other USING ({_plain(key)})"
+    return (
+        f"{name} is a JOIN in SQL, as with a public table: session.register(pd.DataFrame({{{key!r}: {values!r}}}), "
+        f"'other', public=True), then session.sql({text!r}, epsilon=0.1)"
+    )
 
 
 def _shapes(name: str, by: _Example) -> str:
-    two = ", ".join(map(repr, [by.level, by.number][: 1 + (by.level != by.number)]))
+    two = list(dict.fromkeys([by.level, *by.numbers]))[:2]
+    counts = f"{'crosstab' if two[1:] else 'histogram'}({', '.join(map(repr, two))}, epsilon=0.1)"
     return (
-        f"{name} arranges answers: crosstab({two}, epsilon=0.1) counts, and groupby([{two}]).mean(...) averages; then "
-        "reshape release.frame"
+        f"{name} arranges answers: {counts} counts, and groupby({by.level!r})"
+        f".mean({by.numbers[-1]!r}, epsilon=0.1) averages; then reshape release.frame"
     )
 
 

@@ -53,7 +53,7 @@ class ProtectedRows:
         self.table = table
         domain = table.columns
         source = source_of(data)
-        _declare(source, domain)
+        _declare(source, domain, table.unit)
         columns = list(source.columns)
         has = f"the table, whose columns are {_listed(columns)}"
         if table.parts:
@@ -74,7 +74,7 @@ class ProtectedRows:
         self.given = source  # with the rows of units that earlier parts have
         if earlier and table.unit is not None:
             source = without_units(source, table.unit, [rows.whole for rows in earlier])
-            _declare(source, domain)
+            _declare(source, domain, table.unit)
         self.whole: Source = source
         self.source = source.select(self._used)
         self._key = key
@@ -170,9 +170,10 @@ def _form(digest: str) -> str:
     return TYPED if digest.startswith(TYPED) else digest and FORMLESS
 
 
-def _declare(source: Source, domain: Domain) -> None:
-    """Let columns of objects be read as they are declared."""
-    source.declare({name: _held(attribute) for name, attribute in domain.items()})
+def _declare(source: Source, domain: Domain, unit: str | None) -> None:
+    """Let columns of objects be read as they are declared; units are texts, of which equal ones are equal values."""
+    units = {} if unit is None else {unit: "text"}
+    source.declare({name: _held(attribute) for name, attribute in domain.items()} | units)
 
 
 def _held(attribute: Attribute) -> str:

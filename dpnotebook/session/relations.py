@@ -105,6 +105,7 @@ class Relations:
             population=table.population,
             rounded=self.workspace.rounded(table.name),
             untyped=self.workspace.untyped(table.name),
+            forms=self.workspace.forms(table.name),
             dates=self.workspace.dates(table.name),
             clocks=self._clocks(table.name, self._zones[table.name], table.domain),
         )
@@ -134,6 +135,7 @@ class Relations:
             elements=self.workspace.elements(name),
             rounded=self.workspace.rounded(name),
             untyped=self.workspace.untyped(name),
+            forms=self.workspace.forms(name),
             clocks=self._clocks(name, source.clocks),
             **self._told(name, source),
         )

@@ -26,6 +26,7 @@ from dpnotebook.session.answer_frame import column_name, column_of
 from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
+from dpnotebook.session.untyped_keys import as_meant, in_order
 from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
 from dpnotebook.sql.aggregates.budget_split import counts_values, for_weights, has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -528,8 +529,12 @@ def reveal_statement(
         derivation = Derivation(statement, frames, redraw, public, outer)
         found, samples = derivation.worked_out(confidence), derivation.samples
         keys = _keys_of(found.frame, kinds)
+    frame = as_meant(found.frame, untyped := [key.name for key in statement.selects[0].keys if key.untyped])
+    if untyped and statement.outer is None:
+        places = in_order(frame, keys)
+        frame, samples = frame.iloc[places].reset_index(drop=True), partial(_of_places, samples, places)
     return Release(
-        frame=found.frame,
+        frame=frame,
         question=statement,
         number=record.number,
         epsilon=accountant.epsilon(record.plan["units"]),
@@ -544,6 +549,13 @@ def reveal_statement(
         redraws=samples,
         again=lambda other: reveal_statement(record, statement, other, accountant, public, outer, notes, earlier),
     )
+
+
+def _of_places(
+    samples: Callable[..., Mapping[str, NDArray[Any]]], places: Sequence[int], *draws: Any, **needed: Any
+) -> dict[str, NDArray[Any]]:
+    """Return what is drawn again, shape (draws, rows), in another order of rows."""
+    return {name: values[:, places] for name, values in samples(*draws, **needed).items()}
 
 
 def _sources(record: Record, earlier: Earlier | None) -> tuple[int, ...]:

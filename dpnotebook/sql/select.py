@@ -98,11 +98,14 @@ class Key:
         without one out. None: what is in the data, which thresholding must hide where few units share it.
     kind
         What the column holds.
+    untyped
+        Whether its texts stand for values of any kind.
     """
 
     name: str
     levels: tuple[Any, ...] | None = None
     kind: Kind = "text"
+    untyped: bool = False
 
 
 @dataclass(frozen=True)

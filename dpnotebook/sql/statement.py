@@ -48,6 +48,8 @@ class Relation:
         Columns that hold dates, which have no hours.
     untyped
         Columns of texts that stand for values of any kind: what a frame calls objects, of which nothing is declared.
+    forms
+        What columns are beside the kind that they are read as, as `dialect.types` calls it.
     clocks
         The time zones whose clocks columns of moments are told by; those of others by UTC's.
     ends, unique
@@ -73,6 +75,7 @@ class Relation:
     rounded: frozenset[str] = frozenset()
     dates: frozenset[str] = frozenset()
     untyped: frozenset[str] = frozenset()
+    forms: Mapping[str, str] = field(default_factory=dict)
     clocks: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     unique: frozenset[str] = frozenset()

@@ -107,6 +107,7 @@ def _select_to_json(select: PrivateSelect) -> dict[str, Any]:
     values |= {name: _text(values[name]) for name in FRACTIONS}
     values["keys"] = [
         {"name": key.name, "levels": key.levels and keys_to_json([key.levels])[0], "kind": key.kind}
+        | ({"untyped": True} if key.untyped else {})
         for key in select.keys
     ]
     values["aggregates"] = [_aggregate_to_json(aggregate) for aggregate in select.aggregates]
@@ -127,7 +128,12 @@ def _select_from_json(values: Mapping[str, Any]) -> PrivateSelect:
     given = dict(values) | {name: _fraction(values[name]) for name in FRACTIONS}
     given |= {name: tuple(values.get(name, ())) for name in ("tables", "public", "notes", "dates")}
     given["keys"] = tuple(
-        Key(key["name"], key["levels"] and tuple(keys_from_json([key["levels"]])[0]), key["kind"])
+        Key(
+            key["name"],
+            key["levels"] and tuple(keys_from_json([key["levels"]])[0]),
+            key["kind"],
+            key.get("untyped", False),
+        )
         for key in values["keys"]
     )
     given["aggregates"] = tuple(_aggregate_from_json(aggregate) for aggregate in values["aggregates"])

@@ -122,7 +122,6 @@ ACCEPTED = {
     ),
 }
 REFUSED = {
-    "complex": pd.Series([1j, 2j]),
     "timedelta": pd.Series(pd.to_timedelta([1, 2], unit="D")),
     "period": pd.Series(pd.period_range("2020", periods=2)),
     "interval": pd.Series(pd.interval_range(0, 2)),

@@ -76,8 +76,9 @@ READ = {
     "sparse": ("number", [0.0, 1.0, None]),
     'quo"te': ("number", [1, 2, 3]),
     "ends": ("number", [np.inf, -np.inf, None]),
+    "complex": ("number", [None, 2, 3]),
 }
-UNREADABLE = ["complex", "period", "span"]
+UNREADABLE = ["period", "span"]
 
 
 def workspace(**tables):

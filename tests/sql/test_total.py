@@ -124,6 +124,7 @@ def test_no_row_makes_an_expression_fail():
     assert {re.sub(r"[;:,].*", "", message) for message in refused} == {
         "dates are no numbers",
         "this holds neither dates nor texts",
+        "this column holds neither numbers",
         "dates cannot be cast to numbers or truth values",
         "a date is no condition",
         "a number or truth value stands where a date is wanted",
@@ -272,8 +273,8 @@ def test_what_is_no_date_is_an_error_beforehand():
 def test_a_condition_is_a_truth_value_whatever_stands_there():
     connection = database(WORST)
     for column, kind in KINDS.items():
-        if kind == "time":
-            with pytest.raises(SQLError, match="a date is no condition"):
+        if kind in ("time", "other"):
+            with pytest.raises(SQLError, match=r"a date is no condition|NULL in every row"):
                 total(column, condition=True)
             continue
         made = total(column, condition=True)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import is_untyped, kind_of, with_kind
+from dpnotebook.dialect.expressions import form_of, is_untyped, kind_of, with_kind
 from dpnotebook.dialect.safe.typed import (
     NUMBERS,
     TYPES,
     Misfit,
     boolean,
     cast,
+    check_readable,
     double,
     is_day,
     is_literal_time,
@@ -22,7 +23,7 @@ from dpnotebook.dialect.safe.typed import (
     text,
     time,
 )
-from dpnotebook.dialect.types import Kind
+from dpnotebook.dialect.types import OF_A_DAY, Kind
 
 Place = tuple[exp.Expr, str, int | None]
 
@@ -34,6 +35,8 @@ def casted(node: exp.Expr) -> exp.Expr:
     to = node.args["to"]
     name = to.this.name if isinstance(to, exp.DataType) else ""
     written, kind = TYPES[name]
+    if kind == "text" and form_of(node.this) == OF_A_DAY:
+        return _hours(node.this)
     if kind == "text":
         return _as_of_truth(node.this) if is_untyped(node.this) else text(node.this)
     if kind == "number":
@@ -45,6 +48,7 @@ def casted(node: exp.Expr) -> exp.Expr:
     if kind == "time" and kind_of(node.this) == "time":
         return with_kind(cast(time(node.this), written), "time")
     of = kind_of(node.this)
+    check_readable(node.this, written)
     if (of == "time") != (kind == "time") and of in (*NUMBERS, "boolean", "time"):
         raise Misfit("dates cannot be cast to numbers or truth values, nor those to dates", node)
     read = read_number(node.this, written) if kind == "integer" else None
@@ -52,11 +56,21 @@ def casted(node: exp.Expr) -> exp.Expr:
     return time(made) if kind == "time" else made
 
 
+def _hours(node: exp.Expr) -> exp.Expr:
+    """Return times of a day as texts without the day that they are read as those of."""
+    written = text(node.copy())
+    of_a_day = with_kind(exp.Like(this=written, expression=exp.Literal.string("1970-01-01 %")), "boolean")
+    hours = exp.Substring(this=written.copy(), start=exp.Literal.number(12))
+    return with_kind(exp.Case(ifs=[exp.If(this=of_a_day, true=hours)], default=written.copy()), "text")
+
+
 def _as_of_truth(node: exp.Expr) -> exp.Expr:
     """Return texts of values of any kind, those of truth values as texts of a column of truth values alone are."""
     words = [exp.Literal.string(word) for word in ("True", "False")]
     truth = exp.In(this=node.copy(), expressions=words)
-    return with_kind(exp.Case(ifs=[exp.If(this=truth, true=exp.Lower(this=node.copy()))], default=node), "text")
+    made = with_kind(exp.Case(ifs=[exp.If(this=truth, true=exp.Lower(this=node.copy()))], default=node), "text")
+    made.meta["untyped"] = False
+    return made
 
 
 def texts(*parts: str) -> Callable[[exp.Expr], exp.Expr]:

@@ -48,7 +48,19 @@ def number(node: exp.Expr) -> exp.Expr:
         return double(cast(node, "DOUBLE"))
     if kind in NUMBERS:
         return double(cast(node, "DOUBLE"))
+    check_readable(node, "DOUBLE")
     return not_nan(read_number(node, "DOUBLE"))
+
+
+def check_readable(node: exp.Expr, to: str) -> None:
+    """Refuse to cast a column of another kind, as of money or lengths of time: it would be NULL in every row."""
+    if kind_of(node) == "other" and isinstance(node, exp.Column):
+        raise Misfit(
+            "this column holds neither numbers, texts, truth values nor dates, and would be NULL in every row; convert "
+            f"it in a view or before protect(), or, where its texts can be read, write CAST(CAST(column AS VARCHAR) AS "
+            f"{to})",
+            node,
+        )
 
 
 def read_number(node: exp.Expr, to: str) -> exp.Expr:
@@ -91,6 +103,7 @@ def boolean(node: exp.Expr) -> exp.Expr:
         return node
     if kind == "time":
         raise Misfit("a date is no condition; compare it with another one", node)
+    check_readable(node, "BOOLEAN")
     return with_kind(exp.TryCast(this=node, to=exp.DataType.build("BOOLEAN")), "boolean")
 
 

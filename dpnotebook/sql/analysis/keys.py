@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.expressions import is_untyped, kind_of
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
@@ -83,7 +83,7 @@ def key_column(
 
 def unknown_key(group: GroupKey, name: str, text: Text) -> KeyColumn:
     """Return a key whose values are those of the data; raises as `key_column`."""
-    return KeyColumn(Key(name, None, _canonical(group, text)), None, group)
+    return KeyColumn(Key(name, None, _canonical(group, text), is_untyped(group.node)), None, group)
 
 
 def columns_of(group: GroupKey) -> list[Column]:

@@ -7,10 +7,21 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.dialect.expressions import NUMBERS, alike, as_number, check_comparisons, is_untyped, kind_of, with_kind
+from dpnotebook.dialect.expressions import (
+    NO_ORDER,
+    NUMBERS,
+    alike,
+    as_number,
+    check_comparisons,
+    form_of,
+    is_untyped,
+    kind_of,
+    with_kind,
+)
 from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.dialect.safe.typed import Misfit
 from dpnotebook.dialect.text import DIALECT, Text
+from dpnotebook.dialect.types import ENUM
 from dpnotebook.sql.ownership.clocks import check_offsets
 from dpnotebook.sql.ownership.correlated import OF_UNIT, rows_of_unit
 from dpnotebook.sql.ownership.growth import check_growth
@@ -109,6 +120,10 @@ def _name_ends(tree: exp.Expr) -> None:
 
     Those of values of any kind are numbers where there are some.
     """
+    for node in list(tree.find_all(exp.Min, exp.Max, exp.Greatest, exp.Least, exp.Ordered)):
+        values = [node.this, *(node.expressions if isinstance(node, exp.Greatest | exp.Least) else ())]
+        if any(form_of(value) == ENUM for value in values):
+            raise Misfit(NO_ORDER, node)
     for node in list(tree.find_all(exp.Min, exp.Max)):
         call = call_of(node)
         if call is not None and call.of_truth and is_untyped(node.this):

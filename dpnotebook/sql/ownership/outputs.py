@@ -122,6 +122,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         absent=column.absent,
         within=column.within,
         untyped=column.untyped,
+        form=column.form,
     )
 
 

@@ -39,7 +39,8 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within, untyped
+    kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within, untyped,
+    form
         As in `Column`.
     """
 
@@ -59,6 +60,7 @@ class Output:
     absent: bool = False
     within: str = ""
     untyped: bool = False
+    form: str = ""
 
 
 @dataclass(frozen=True)

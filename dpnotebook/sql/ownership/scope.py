@@ -96,6 +96,8 @@ class Column:
         The table and the column whose values it has in all rows, by a join with it, and of which rows that is.
     untyped
         Whether its texts stand for values of any kind.
+    form
+        What it is beside its kind, as `dialect.types` calls it; empty where it is nothing else.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Column:
     equal: tuple[str, str] | None = None
     equal_row: str | None = None
     untyped: bool = False
+    form: str = ""
 
 
 @dataclass
@@ -179,6 +182,8 @@ class Scope:
         value.meta["growth"] = column.growth
         if column.untyped:
             value.meta["untyped"] = True
+        if column.form:
+            value.meta["form"] = column.form
         return value
 
     def unknown(self, written: exp.Column) -> str:

@@ -127,6 +127,7 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         missing=first.missing or second.missing,
         narrowed=first.narrowed or second.narrowed or first.within != second.within,
         untyped=first.untyped or second.untyped,
+        form=first.form or second.form,
     )
 
 

@@ -123,6 +123,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
             rounded=name in relation.rounded,
             row=alias,
             untyped=name in relation.untyped,
+            form=relation.forms.get(name, ""),
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -184,6 +185,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             absent=output.absent and rows.padding is not None,
             within=rows.within or output.within,
             untyped=output.untyped,
+            form=output.form,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
