@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from added_up import connect
+from added_up import connect, connect_postgres
 from private_selects import aggregate, pair, plan, select, totals
 
 import dpnotebook as dpn
@@ -376,6 +376,25 @@ def test_finding_what_is_rare_costs_what_it_costs(within):
     for block in measured.blocks:
         spent += measured.component(block.columns[0]).largest ** 2 / block.scale**2
     assert 0.999 < float(spent * UNITS / total) <= 1
+
+
+def test_postgresql_finds_what_is_rare_alike(postgres):
+    row = np.arange(400 * 10)
+    values = np.where(row % 10 == row // 10 % 10, 1.0, 0.0)
+    rows = pd.DataFrame({"u": (row // 10).astype(str), "k0": "g", "x0": values})
+    kinds = {"u": "text", "k0": "text", "x0": "double precision"}
+    with connect_postgres(postgres, "rare_values", kinds, rows.itertuples(index=False, name=None)) as run:
+        for within in (None, (Fraction(0), Fraction(1))):
+            chosen = select(replace(aggregate("average", name="average"), within=within), kind="l2")
+            given, found = shares(chosen, GAUSSIAN.units(2), GAUSSIAN), []
+            for name, runs in (("rare_values", run), ('"the table"', connect(rows))):
+                there = replace(chosen, rows=f"SELECT u, k0, x0 FROM {name}", tables=(name,))
+                norms, _, _ = measured_profile(
+                    there, {}, given, GAUSSIAN, 1, 1, runs, lambda noise, scale, size: np.zeros(size, dtype=np.int64)
+                )
+                found.append((norms[0].counts, norms[0].values, norms[0].means))
+            assert found[0] == found[1]
+            assert sum(found[0][0]) == 400
 
 
 @pytest.mark.statistical
