@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dpnotebook.session.release import Release
 
 LOOK = 200  # the first look takes such a part of the budget
-WORTH = 8  # times that, a known price from there on is worth a look, which may find a far lower one
-MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to
+MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to;
+# a known price from there on is worth a look that may find a far lower one, and which takes a third of the last step's
 STEP = 4  # times what the step before took, at most
 STEPS = 8
 HOPELESS = 8  # times what is left, from which on a price is not told so wrongly that another step was worth its own
@@ -58,7 +58,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     units = accountant.total // LOOK
     ceiling = accountant.total // MOST
     if plan is not None:
-        if plan.cost.units < units * WORTH:
+        if plan.cost.units < ceiling:
             return query
         if plan.affordable:
             ceiling = plan.cost.units * STEP // (STEP - 1)
