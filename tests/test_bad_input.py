@@ -179,6 +179,9 @@ DOMAINS = {
 }
 
 
+LONG = np.array([1 + 1j], dtype=np.clongdouble)
+
+
 def odd(**columns):
     """Return a frame of odd columns."""
     return pd.DataFrame(columns)
@@ -218,7 +221,7 @@ FRAMES = {
     ),
     "dates": (protect(frame=odd(age=pd.to_datetime(["2020-01-01"])), domain={"age": dpn.Range(0, 9)}), "holds dates"),
     "months": (protect(frame=odd(age=pd.period_range("2020", periods=2, freq="M")), domain={"age": bool}), "period[M]"),
-    "complex numbers": (protect(frame=odd(age=[1 + 1j]), domain={"age": dpn.Range(0, 9)}), "complex128"),
+    "complex numbers": (protect(frame=odd(age=LONG), domain={"age": dpn.Range(0, 9)}), LONG.dtype.name),
     "no name": (protect(name=""), "needs a name"),
     "no text for a name": (protect(name=None), "needs a name"),
     "a name of two lines": (protect(name="a\nb"), "one line"),

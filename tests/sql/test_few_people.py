@@ -15,6 +15,8 @@ from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql import value_histogram
 from dpnotebook.sql.aggregates.bounds import PARTS_OF_UNIT, found, histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import of_range, of_values
+from dpnotebook.sql.aggregates.norms import norm_edges
+from dpnotebook.sql.rewrite.profiles import ExactNorms
 
 COLUMNS = {
     "years": lambda random, people: random.integers(1930, 2021, people),
@@ -60,6 +62,8 @@ def of_means(values, epsilon, monkeypatch, law="gaussian"):
         return histogram(values, between) * PARTS_OF_UNIT
 
     monkeypatch.setattr(value_histogram.histograms, "values", counted)
+    sums = [ExactNorms(histogram(np.abs(values), norm_edges()))]
+    monkeypatch.setattr(value_histogram.histograms, "norms", lambda select, wanted, run: sums)
     accountant = accountant_for(Budget(epsilon, 1e-6, noise=law))
     l2, half = law == "gaussian", accountant.units(epsilon) // 2
     costs, noise = of_values(half) if l2 else of_range(half), 10.0 / epsilon
