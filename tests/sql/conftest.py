@@ -26,6 +26,14 @@ for _name in (
     _spec.loader.exec_module(_module)
 
 
+@pytest.fixture(scope="module")
+def exact():
+    """Sessions without noise are allowed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPNOTEBOOK_UNSAFE", "1")
+        yield
+
+
 @pytest.fixture
 def spells_in_databases(postgres, tmp_path):
     """The spells of `public_spells` in a file of DuckDB, and in PostgreSQL."""

@@ -11,16 +11,10 @@ import dpnotebook as dpn
 from dpnotebook.errors import SQLError
 from dpnotebook.testing import exact_session
 
+pytestmark = pytest.mark.usefixtures("exact")
 SIZE = 400
 TIMES = [datetime.time(place % 24, place * 15 % 60) for place in range(SIZE)]
 NOON = sum(time == datetime.time(12) for time in TIMES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def exact():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPNOTEBOOK_UNSAFE", "1")
-        yield
 
 
 @pytest.fixture(scope="module")

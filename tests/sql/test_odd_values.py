@@ -10,6 +10,7 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.testing import exact_session
 
+pytestmark = pytest.mark.usefixtures("exact")
 PEOPLE, ROWS = 120, 4
 SIZE = PEOPLE * ROWS
 
@@ -40,13 +41,6 @@ def asked_of(frame):
     session = exact_session(dpn.Budget(1e6, 1e-6))
     session.protect(frame, "t", unit="pid", max_rows=ROWS)
     return lambda text: session.sql(text, epsilon=1.0).run().frame
-
-
-@pytest.fixture(autouse=True, scope="module")
-def exact():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPNOTEBOOK_UNSAFE", "1")
-        yield
 
 
 def groups(frame):

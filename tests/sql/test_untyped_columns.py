@@ -10,6 +10,7 @@ import dpnotebook as dpn
 from dpnotebook.errors import SQLError
 from dpnotebook.testing import exact_session
 
+pytestmark = pytest.mark.usefixtures("exact")
 PEOPLE, ROWS = 120, 4
 # Of one row: a value that makes a column of numbers one of objects. It is no number itself, but for the last.
 VALUES = {"a text": "n/a", "a large number": 2**70}
@@ -72,13 +73,6 @@ def with_one(value):
     frame.at[0, "flag"] = None
     frame.at[0, "at"] = "unknown"
     return frame
-
-
-@pytest.fixture(autouse=True, scope="module")
-def exact():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPNOTEBOOK_UNSAFE", "1")
-        yield
 
 
 def asked_of(frame):
