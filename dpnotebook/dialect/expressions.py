@@ -230,15 +230,11 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
             written,
         )
     _as_database(part, values, written, text)
-    nodes = [part.args[key] if index is None else part.args[key][index] for key, index in sides]
-    values = [side for side in nodes if not isinstance(side, exp.Null)]
     kinds = [kind_of(side) for side in values]
     if "other" in kinds and isinstance(part, exp.EQ | exp.NEQ | exp.In):
         for side in values:
             if (long := _written_out(side)) is not None:
-                side.replace(long)
-        nodes = [part.args[key] if index is None else part.args[key][index] for key, index in sides]
-        values = [side for side in nodes if not isinstance(side, exp.Null)]
+                side.set("this", long.this)
     known = {"number" if kind in NUMBERS else kind for kind in kinds if kind not in (None, "other")}
     if known == {"time", "text"} and all(
         kind == "time" or isinstance(side, exp.Literal) for side, kind in zip(values, kinds, strict=True)

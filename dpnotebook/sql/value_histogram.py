@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -340,10 +340,8 @@ class ValueHistogram:
 
 
 def is_near(aggregate: Aggregate) -> bool:
-    """Return whether values of means lie between 0 and 1, so that `measured_coarsely` tells enough of them."""
-    function = function_of(aggregate.kind)
-    mean = function.centres and not (function.squares or function.paired or function.weighted)
-    return mean and aggregate.within == NEAR
+    """Return whether values of an average lie between 0 and 1, so that `measured_coarsely` tells enough of them."""
+    return function_of(aggregate.kind).averages and aggregate.within == NEAR
 
 
 def coarse_edges(within: Bounds) -> tuple[float, ...]:
@@ -455,13 +453,27 @@ def measured_coarsely(
     cost
         Of the histogram.
     """
-    within, parts, scale = aggregate.within, parts_of_unit(select), histogram_scale(accountant, cost)
-    assert within is not None
-    edges = coarse_edges(within)
-    exact = histograms.values(select, aggregate.input or 0, len(edges) - 1, edges, run)
-    counts = exact + draw(accountant.noise, scale * parts, len(edges) - 1)
-    spread = math.sqrt(accountant.law.variance(scale))
-    return ValueHistogram(within, edges, tuple(map(int, counts)), parts, spread, accountant.law.tail_ratio), cost
+    assert aggregate.within is not None
+    edges, of_cost = coarse_edges(aggregate.within), histogram_scale(accountant, cost)
+    counts = _noisy_values(select, aggregate, accountant, run, draw, len(edges) - 1, edges, of_cost)
+    spread, ratio = math.sqrt(accountant.law.variance(of_cost)), accountant.law.tail_ratio
+    return ValueHistogram(aggregate.within, edges, tuple(map(int, counts)), parts_of_unit(select), spread, ratio), cost
+
+
+def _noisy_values(
+    select: PrivateSelect,
+    aggregate: Aggregate,
+    accountant: Accountant,
+    run: Run,
+    draw: Draw,
+    bins: int,
+    between: Iterable[float | Fraction] | None,
+    scale: Fraction,
+) -> NDArray[np.int64]:
+    """Return the noisy number of units in each bin, in parts of a unit; `between` is as for `histograms.values`."""
+    edges = None if between is None else tuple(map(float, between))
+    counts = histograms.values(select, aggregate.input or 0, bins, edges, run)
+    return counts + draw(accountant.noise, scale * parts_of_unit(select), counts.size)
 
 
 def _measured(
@@ -469,12 +481,7 @@ def _measured(
 ) -> tuple[ValueHistogram, int]:
     ratio, parts = accountant.law.tail_ratio, parts_of_unit(select)
     zeros = function_of(aggregate.kind).levelled
-
-    def noisy(bins: int, between: Iterable[float | Fraction] | None, scale: Fraction) -> NDArray[np.int64]:
-        edges = None if between is None else tuple(map(float, between))
-        counts = histograms.values(select, aggregate.input or 0, bins, edges, run)
-        return counts + draw(accountant.noise, scale * parts, counts.size)
-
+    noisy = partial(_noisy_values, select, aggregate, accountant, run, draw)
     spent, tried, bounds, magnitudes = 0, 0, None, np.zeros(0)
     for cost in costs.tries:
         if bounds is None:

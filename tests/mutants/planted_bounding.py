@@ -255,7 +255,7 @@ PLANTED = (
         "units that are counted in parts have the noise of one part",
         "between which values rows lie is told with a millionth of the noise",
         "sql/value_histogram.py",
-        "draw(accountant.noise, scale * parts, counts.size)",
+        "draw(accountant.noise, scale * parts_of_unit(select), counts.size)",
         "draw(accountant.noise, scale, counts.size)",
         (
             "sql/test_sql_privacy.py::test_bounds_of_rows_are_found_for_what_is_given_for_that",
@@ -266,8 +266,8 @@ PLANTED = (
         "how rare truth values are is told with a tenth too little noise",
         "finding what an average is centred by costs a ninth more than is charged",
         "sql/value_histogram.py",
-        "draw(accountant.noise, scale * parts, len(edges) - 1)",
-        "draw(accountant.noise, scale * parts * Fraction(9, 10), len(edges) - 1)",
+        "coarse_edges(aggregate.within), histogram_scale(accountant, cost)",
+        "coarse_edges(aggregate.within), histogram_scale(accountant, cost) * Fraction(9, 10)",
         ("sql/test_sql_privacy.py::test_finding_what_is_rare_costs_what_it_costs",),
     ),
     Mutant(

@@ -271,7 +271,7 @@ def _looks_inside(call: Call, written: exp.Expr, source: From, reader: Reader, l
         for one in written.find_all(exp.Column)
     )
     centred = limits.contribution.kind == "l2"
-    if near and centred and function.centres and not (function.squares or function.paired or function.weighted):
+    if near and centred and function.averages:
         return True
     return any(
         isinstance(attribute, Range | Bins) and (attribute.regular > HARDLY_WIDE if centred else attribute.may_be_wide)
