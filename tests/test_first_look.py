@@ -37,9 +37,9 @@ def trips(persons=3_000, seed=1):
 FRAME = trips()
 
 
-def opened(domain=None, budget=BUDGET, frame=FRAME):
+def opened(domain=None, budget=BUDGET, frame=FRAME, most=40):
     session = dpn.Session(budget, ":memory:", confirm="never")
-    session.protect(frame, "trips", unit="who", max_rows=40, domain=domain or {"line": LINES})
+    session.protect(frame, "trips", unit="who", max_rows=most, domain=domain or {"line": LINES})
     return closing(session), session
 
 
@@ -275,7 +275,7 @@ def test_the_planner_prices_multiples_too():
 
 
 def test_what_an_error_of_counts_holds_for_is_said_before_and_after():
-    closing_, session = opened()
+    closing_, session = opened(most=None)
     with closing_:
         said = [session.sql(by_line(shown), error=90.0).plan for shown in ("COUNT(*)", "AVG(minutes)")]
         assert ["error=90 holds for the noise" in str(plan) for plan in said] == [True, False]
@@ -283,3 +283,45 @@ def test_what_an_error_of_counts_holds_for_is_said_before_and_after():
         session.sql(by_line("COUNT(*)"), epsilon=0.5).run()
         assert "error=90 holds for the noise" in str(session.sql(by_line("COUNT(*)"), error=90.0).plan)
         assert "holds for the noise" not in str(session.sql(by_line("COUNT(*)"), epsilon=1.0).plan)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("shown", "error"), [("COUNT(*)", 300.0), ("SUM(minutes)", 100_000.0)])
+def test_a_known_price_is_the_most_that_an_error_takes_beside_half_of_it(shown, error, same_noise):
+    """It is that of 130 rows of each person, who have five: in the median a look keeps the error for less than half.
+
+    What bounds take from answers is in the error then: where looks do not keep that, the known price is paid.
+    """
+    parts, told = [], set()
+    for _ in range(7):
+        closing_, session = opened({"line": LINES, "minutes": dpn.Bins(0, 400, width=10)}, most=130)
+        with closing_:
+            query = session.sql(by_line(shown), error=error)
+            sure = session.sql(by_line(shown), error=error, fresh=True).plan.cost.units
+            assert query.plan.rest.sure == sure / session.ledger.total
+            told.add("is kept" in str(query.plan))
+            release = query.run()
+            assert half_width(release.frame, "x") <= KEPT * error
+            assert not any("not kept" in note for note in release.notes)
+            parts.append(session.ledger.spent / sure)
+            paid = session.ledger.spent
+            session.sql(by_line(shown), error=error * KEPT).run()  # which it keeps, asked again, for nothing
+            assert session.ledger.spent == paid
+    assert told == {True}
+    assert max(parts) <= 1.5
+    assert np.median(parts) < 0.5
+
+
+def test_what_leaves_nothing_for_a_look_is_paid_at_its_known_price():
+    """Looks must not take from what the known price needs."""
+    closing_, session = opened()
+    with closing_:
+        price = session.sql(by_line("COUNT(*)"), error=60.0, fresh=True).plan.cost.units
+        assert session.sql(by_line("COUNT(*)"), error=60.0).look is not None
+    closing_, session = opened()
+    with closing_:
+        left = session.ledger.accountant.epsilon(session.ledger.total - price * 101 // 100)
+        session.sql("SELECT COUNT(DISTINCT who) FROM trips", epsilon=left).run()
+        query = session.sql(by_line("COUNT(*)"), error=60.0)
+        assert query.look is None
+        assert query.run().paid > 0

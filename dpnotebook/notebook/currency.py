@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.notebook import formatting
 
 if TYPE_CHECKING:
-    from dpnotebook.planner.plan import BudgetState
+    from dpnotebook.planner.plan import BudgetState, Rest
 
 WHOLE = Decimal(100)
 FEWEST, MOST = 1, 6  # decimals of a percentage: one, and more where a part is so small that it would not be seen
@@ -50,6 +50,14 @@ def price(fraction: float, epsilon: float) -> str:
 def short_price(fraction: float, epsilon: float) -> str:
     """Return what something costs, where it is said of what: `10% (ε 0.1)`; `nothing` where it is free."""
     return f"{percent(fraction)} (ε {formatting.cost(epsilon)})" if fraction > 0 else "nothing"
+
+
+def price_known(rest: Rest) -> str:
+    """Return what is known of the price of an error before a first look tells it, in words."""
+    if rest.sure is None:
+        return f"what {rest.asked} takes is not known yet"
+    price = f"{percent(rest.sure)} of the budget"
+    return f"for all that one unit may have {rest.asked} takes {price}, and mostly far less for what units have"
 
 
 def cost_in(state: BudgetState, epsilon: float) -> str:

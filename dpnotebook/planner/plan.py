@@ -220,11 +220,14 @@ class Rest:
         The error, as it was asked for.
     epsilon, share
         The most that is paid in all, the first look included: as epsilon, and as a part of the budget.
+    sure
+        What the error takes by what is declared, as a part of the budget; None where nothing that is declared tells it.
     """
 
     asked: str
     epsilon: float
     share: float
+    sure: float | None = None
 
 
 ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]

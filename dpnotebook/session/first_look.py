@@ -4,6 +4,9 @@ How wrong a mean or a sum over people with many rows will be depends on what nob
 much one person adds. The first look is the statement itself for a small epsilon. Its answer is a release like any
 other; what it finds tells what the error takes. Where that is far more than was paid so far it is told too roughly, so
 that no step costs more than four times the one before: all that come before the last one cost a third of it at most.
+
+A price that is known is the one of as many rows as one unit may have, and a look finds that most have few. What bounds
+take from an answer is part of its error then, as it is of none at that price, which is paid where looks did not do.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnotebook.errors import DPError
-from dpnotebook.planner.plan import BudgetState, Plan, Rest
+from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query
 from dpnotebook.sql.statement import Statement
@@ -24,10 +27,13 @@ if TYPE_CHECKING:
     from dpnotebook.session.release import Release
 
 LOOK = 200  # the first look takes such a part of the budget
-MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to;
-# a known price from there on is worth a look that may find a far lower one, and which takes a third of the last step's
+WORTH = 8  # times that, a known price from there on is worth a look, which may find a far lower one by norms
+MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to; and
+# where there are no norms to be found, a known price from there on is worth a look
+BESIDE = 2  # of a known price such a part, at most, is paid for looks that may find a lower one
 STEP = 4  # times what the step before took, at most
-STEPS = 8
+STEPS = 12
+FARTHER = 5  # times noise for ten rows of each, as many or more rows that are declared make bounds worth their search
 HOPELESS = 8  # times what is left, from which on a price is not told so wrongly that another step was worth its own
 MISSED = 2  # times what missed an error, at least, is paid next
 
@@ -58,17 +64,20 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     units = accountant.total // LOOK
     ceiling = accountant.total // MOST
     if plan is not None:
-        if plan.cost.units < ceiling:
+        if plan.cost.units < (units * WORTH if accountant.law.euclidean else ceiling):
             return query
         if plan.affordable:
-            ceiling = plan.cost.units * STEP // (STEP - 1)
+            ceiling = plan.cost.units + plan.cost.units // BESIDE
     if most is not None:
         ceiling = min(ceiling, accountant.units(most))
     ceiling = min(ceiling, remaining)
-    while units * STEP <= ceiling:
+    sure = replace(query, route=None) if plan is not None and plan.affordable and not _is_bounded(query) else None
+    while units * STEP <= ceiling - (0 if sure is None else sure.plan.cost.units):
         first = _at(query, decide, units)
+        if sure is not None and first is not None and not _may_be_less(first, sure, accountant.total // MOST):
+            break
         if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
-            return replace(_answered_by(query, first), look=Look(first, ceiling, decide))
+            return replace(_answered_by(query, first), look=Look(first, ceiling, decide, sure))
         if plan is None and first is not None and _is_free(other := _answered_by(query, first)):
             return other
         if plan is not None or first is None:
@@ -107,6 +116,32 @@ def _finds_more(plan: Plan) -> bool:
     return not plan.free and len(kinds) == 1 and bool(hidden)
 
 
+def _is_bounded(query: Query) -> bool:
+    """Return whether bounds that are found take something from an answer beside its noise, which no price tells."""
+    from dpnotebook.sql.plan import said_of_error
+
+    asked = query.question if isinstance(query.question, Statement) else None
+    return asked is not None and bool(said_of_error(asked, query.accuracy.text))
+
+
+def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
+    """Return whether a look may find a price that is worth it, of what bounds take from beside noise.
+
+    What they take is hardly told for less than ten times the price of as little noise; units of ten rows are an example.
+
+    Parameters
+    ----------
+    first, sure
+        The look, and what is paid without.
+    dear
+        What is dear at any rate, in the accountant's units.
+    """
+    if not _is_bounded(first) or sure.plan.cost.units >= dear:
+        return True
+    times = math.sqrt(sure.plan.cost.units / first.plan.cost.units)
+    return all(part.between[1] * FARTHER <= sure.plan.error * times for part in first.plan.parts if part.between)
+
+
 def _is_worked_out(query: Query) -> bool:
     """Return whether a query measures what a statement works something out from that is no multiple of it."""
     from dpnotebook.session.shown_errors import worked_out
@@ -118,10 +153,11 @@ def _is_worked_out(query: Query) -> bool:
 def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> Plan:
     """Return the plan of a first look, with what may be paid after it."""
     accountant = ledger.accountant
-    rest = Rest(accuracy.text, accountant.epsilon(look.most), look.most / accountant.total)
+    sure = None if look.sure is None else look.sure.plan.cost.units / accountant.total
+    rest = Rest(accuracy.text, accountant.epsilon(look.most), look.most / accountant.total, sure)
     from dpnotebook.sql.plan import said_of_error
 
-    said = said_of_error(plan.question, accuracy.text) if isinstance(plan.question, Statement) else ()
+    said = said_of_error(plan.question, accuracy.text) if sure is None and isinstance(plan.question, Statement) else ()
     return replace(plan, rest=rest, warnings=(*plan.warnings, *said))
 
 
@@ -139,11 +175,14 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
     look = query.look
     paid, last = _units(look.first), look.first.plan.units
     release = run(_as(query, look.first))
-    numbers, why, missed, kept = [release.number], "", False, False
+    numbers, why, missed, kept, short = [release.number], "", False, False, False
     for _ in range(STEPS):
-        step = _next(query, look, last, paid, missed)
-        if isinstance(step, str):
-            why = step
+        left = look.most - paid - (0 if look.sure is None else _units(look.sure))
+        found = _worth(query, look, last, left) if short else _next(query, look, last, left, missed)
+        certain = look.sure is not None and not isinstance(found, Query)
+        step = look.sure if certain else found
+        if not isinstance(step, Query):
+            why = step or ""
             break
         price, last = _units(step), step.plan.units
         release = run(_as(query, step))
@@ -151,9 +190,11 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
         if release.number not in numbers:
             numbers.append(release.number)
         missed = step.accuracy.error is not None  # until what it delivered answers for nothing
-        if not price:
-            kept = True
-            break
+        if certain or not price:
+            kept = look.sure is None or _holds(release, query)
+            if certain or kept:
+                break
+        short = not price
     return _told(query, release, numbers, "" if kept else why or _reach(release), paid)
 
 
@@ -168,7 +209,7 @@ def _units(query: Query) -> int:
     return 0 if plan.free else plan.cost.units
 
 
-def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query | str:
+def _next(query: Query, look: Look, last: int, left: int, missed: bool) -> Query | str:
     """Return what is paid next, or what answers for nothing now, or why nothing more is paid.
 
     What comes next is worth at most `STEP` times the last step, and not less than that, or `MISSED` times where it was
@@ -182,12 +223,12 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
         What was asked.
     last
         What the answer to the last step is worth, in the accountant's units.
-    paid
-        So far.
+    left
+        What may be paid, where something is sure beside its price.
     missed
         Whether the last step was planned to keep the error.
     """
-    accountant, left = query.session.ledger.accountant, look.most - paid
+    accountant = query.session.ledger.accountant
     needs = math.inf
     try:
         step = look.decide(query.accuracy)
@@ -220,12 +261,36 @@ def _next(query: Query, look: Look, last: int, paid: int, missed: bool) -> Query
     return why
 
 
+def _worth(query: Query, look: Look, last: int, left: int) -> Query | None:
+    """Return a step that is worth more than the last one and leaves as much as it takes; None where none does."""
+    for times in (STEP, MISSED):
+        rung = _at(query, look.decide, times * last)
+        if rung is not None and _is_bounded(rung) and not rung.plan.free and 2 * _units(rung) <= left:
+            return rung
+    return None
+
+
+def _holds(release: Release, query: Query) -> bool:
+    """Return whether the intervals of what a release shows keep the error, all that bounds take included."""
+    from dpnotebook.session.shown_errors import worked_out
+
+    if query.statement is not None and None in worked_out(query.statement):
+        return True  # it was foretold of what is worked out, and not of this
+    assert query.accuracy.error is not None
+    return _farthest(release) <= KEPT * query.accuracy.error
+
+
 def _reach(release: Release) -> str:
     """Return how far the longest interval of what a release shows reaches, in words."""
+    return f"intervals reach ±{_farthest(release):.4g}"
+
+
+def _farthest(release: Release) -> float:
+    """Return half of the length of the longest interval that a release shows."""
     frame = release.frame
     names = [name.removesuffix("_lower") for name in frame.columns if name.endswith("_lower")]
     widths = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in names]
-    return f"intervals reach ±{max((one for one in widths if one == one), default=math.inf):.4g}"
+    return max((one for one in widths if one == one), default=math.inf)
 
 
 def _told(query: Query, release: Release, numbers: list[int], why: str, paid: int) -> Release:

@@ -90,11 +90,14 @@ class Look:
         The most that is paid in all, in the accountant's units.
     decide
         Gives the query for another accuracy as the ledger stands.
+    sure
+        What keeps the error for a price that is known beforehand, by what is declared; None where nothing does.
     """
 
     first: Query
     most: int
     decide: Callable[[Accuracy], Query]
+    sure: Query | None = None
 
 
 @dataclass(frozen=True, repr=False)

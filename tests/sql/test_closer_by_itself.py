@@ -194,10 +194,11 @@ def test_an_error_that_is_dear_says_what_is_closer(frame):
     with closing(opened(frame, GAUSSIAN, MANY)) as session:
         for what in ("COUNT(*)", "COUNT(who)"):
             dear, near = (
-                by_city(session, what, **{"epsilon": None} | given) for given in ({"error": 3_000}, {"epsilon": 0.1})
+                by_city(session, what, **{"epsilon": None} | given)
+                for given in ({"error": 3_000, "fresh": True}, {"epsilon": 0.1})
             )
             assert any("epsilon= in place of error=" in line for line in dear.plan.warnings)
-            assert by_city(session, what, epsilon=None, error=200).plan.rest is not None  # a look finds it by itself
+            assert by_city(session, what, epsilon=None, error=3_000).plan.rest is not None  # a look finds it by itself
             assert not any("epsilon= in place of error=" in line for line in near.plan.warnings)
     with closing(opened(frame, PURE, MANY)) as session:
         asked = by_city(session, "COUNT(*)", epsilon=None, error=200)

@@ -116,10 +116,12 @@ def rest_of(plan: Plan) -> str:
     """Return what may be paid after a first look, in words."""
     rest = plan.rest
     assert rest is not None
+    known = currency.price_known(rest)
+    kept = f"if {rest.asked} takes more, nothing more is spent and the price is said"
     return (
-        f"What {rest.asked} takes is not known yet. This is a first look, which answers roughly and tells it. Then the "
-        f"rest is paid, at most {currency.price(rest.share, rest.epsilon)} in all; if {rest.asked} takes more, nothing "
-        "more is spent and the price is said"
+        f"{known[0].upper()}{known[1:]}. This is a first look, which answers roughly and tells it. Then the rest is "
+        f"paid, at most {currency.price(rest.share, rest.epsilon)} in all; "
+        f"{kept if rest.sure is None else f'{rest.asked} is kept'}"
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from dpnotebook.errors import AccuracyError, DPError
-from dpnotebook.notebook import formatting
+from dpnotebook.notebook import currency, formatting
 from dpnotebook.notebook.cards.statement_lines import MOST_NAMED, in_short, several
 from dpnotebook.notebook.estimate.expressions import PLAIN, query_in
 from dpnotebook.notebook.magics.magics import SAY_HOW_MUCH, find_session
@@ -159,9 +159,9 @@ def title_of(plan: Plan) -> str:
         return f"{plan.title}: this would take {_share(plan)}, and {left} is left. It would be refused."
     if plan.rest is not None:
         return (
-            f"{plan.title}: what {plan.rest.asked} takes is not known yet. A first look takes {_share(plan)} and tells "
-            f"it; then the rest would be paid, at most {_most(plan.rest)} in all. {left} of the budget is left now. "
-            f"Nothing has been spent, and no data was read.{_beside(plan)}"
+            f"{plan.title}: {currency.price_known(plan.rest)}. A first look takes {_share(plan)} and tells it; then "
+            f"the rest would be paid, at most {_most(plan.rest)} in all. {left} of the budget is left now. Nothing has "
+            f"been spent, and no data was read.{_beside(plan)}"
         )
     return (
         f"{plan.title}: this would take {_share(plan)}; {error}{sure}. {left} of the budget is left now, and {after} "
