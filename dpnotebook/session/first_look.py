@@ -127,7 +127,7 @@ def _is_bounded(query: Query) -> bool:
 def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
     """Return whether a look may find a price that is worth it, of what bounds take from beside noise.
 
-    What they take is hardly told for less than ten times the price of as little noise; units of ten rows are an example.
+    What they take is hardly told for less than ten times the price of as little noise; units of ten rows serve.
 
     Parameters
     ----------

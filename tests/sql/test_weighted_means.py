@@ -151,12 +151,12 @@ def test_they_are_known_afterwards_and_made_sharper():
 
 
 def test_two_weights_of_one_column_have_norms_of_their_own():
-    """One is a thousand times the other."""
+    """One is a thousand times the other, and so would errors be of one norm; noise finds norms by a factor of a few."""
     asked = MEAN.replace(" AS mean", " AS mean, SUM(light * x) / SUM(light) AS other")
     with closing(opened(FRAME.assign(light=FRAME["weight"] / 1_000))) as session:
         answers = session.sql(asked, epsilon=1.0).run().frame
-    assert (answers["other_std_error"] < 2 * answers["mean_std_error"]).all()
-    assert (answers["mean_std_error"] < 2 * answers["other_std_error"]).all()
+    assert (answers["other_std_error"] < 20 * answers["mean_std_error"]).all()
+    assert (answers["mean_std_error"] < 20 * answers["other_std_error"]).all()
 
 
 def test_beside_counts_and_medians_each_is_bounded_in_its_way():
