@@ -56,8 +56,8 @@ def price_known(rest: Rest) -> str:
     """Return what is known of the price of an error before a first look tells it, in words."""
     if rest.sure is None:
         return f"what {rest.asked} takes is not known yet"
-    price = f"{percent(rest.sure)} of the budget"
-    return f"for all that one unit may have {rest.asked} takes {price}, and mostly far less for what units have"
+    price = f"{rest.asked} takes {percent(rest.sure)} of the budget"
+    return f"for as many rows as one unit may have {price}, and mostly far less for those that there are"
 
 
 def cost_in(state: BudgetState, epsilon: float) -> str:
