@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NUMBER = "__number"  # of a row, beside its unit
+MOST_COMPARED = 1_000_000  # rows of a part, about: of larger ones those are compared whose digests are multiples
+FEWEST_SHARED = 10  # rows in two parts that are no chance
+TIMES_CHANCE = 10.0  # so many times the share of rows that are alike in a part is no chance between two of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +127,42 @@ def without_units(source: Source, unit: str, earlier: Sequence[Source]) -> Frame
     new = np.array([text not in known for text in texts], dtype=bool)
     kept = frame.iloc[np.sort(numbers[new])]
     return FrameSource(source.frame if isinstance(source, FrameSource) else kept, FrameColumns(kept, types))
+
+
+def share_rows(source: Source, earlier: Source) -> bool:
+    """Return whether far more rows of a part are in an earlier one too than are alike within either.
+
+    By chance about as many rows have their like in another part as in their own.
+
+    Parameters
+    ----------
+    source, earlier
+        Where the rows of both are.
+    """
+    theirs = set(earlier.columns)
+    columns = [name for name in source.columns if name in theirs]
+    try:
+        found = [_row_digests(each, columns) for each in (source, earlier)]
+    except DomainError:  # a column of a frame that nothing can read
+        return False
+    distinct = [np.unique(digests) for digests in found]
+    shared = len(np.intersect1d(distinct[0], distinct[1], assume_unique=True))
+    if shared < FEWEST_SHARED:
+        return False
+    alike = max((len(every) - len(one) + 1) / len(every) for every, one in zip(found, distinct, strict=True))
+    return shared / min(map(len, distinct)) > TIMES_CHANCE * alike
+
+
+def _row_digests(source: Source, columns: Sequence[str]) -> NDArray[np.uint64]:
+    """Return digests of rows, which are compared here only; of very many those alone that are multiples of a number."""
+    with source.reading(columns, None) as (executor, relation):
+        rows = PlainRows(executor, relation, source, columns, None)
+        if not rows.canonical:
+            raise DomainError("some columns hold no single values")
+        texts, read = rows.parted()
+        few = f"h % (1 + (SELECT COUNT(*) FROM {relation}) // {MOST_COMPARED}) = 0"
+        query = f"SELECT h FROM (SELECT hash(concat({', '.join(texts)})) AS h FROM {read}) AS digests WHERE {few}"
+        return np.asarray(executor.columns(query)["h"], dtype=np.uint64)
 
 
 def _frame_of(source: Source, unit: str) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -9,6 +9,7 @@ from typing import Any
 from dpnotebook.domain import Domain
 from dpnotebook.domain.parts import with_parts, without_parts
 from dpnotebook.domain.schema import without_words
+from dpnotebook.engine.parts import share_rows
 from dpnotebook.errors import ArgumentError, DomainError, LedgerMismatch, shorten
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.checks import changed_elsewhere
@@ -99,6 +100,24 @@ def already_words(name: str, place: int, here: int) -> str:
         f"these rows are part {place + 1} of {shorten(name)} already, and were not added again. If they are others that"
         f" happen to be the same, write part={here + 1}"
     )
+
+
+def check_new_rows(rows: ProtectedRows, parts: Sequence[ProtectedRows]) -> None:
+    """Check that rows that are units are in one part only: an export of all until now has those of before as well.
+
+    Raises
+    ------
+    DomainError
+        If many are in an earlier part too.
+    """
+    name = rows.table.name
+    for number, there in enumerate(parts, start=1):
+        if share_rows(rows.given, there.given):
+            raise DomainError(
+                f"rows of part {number} of {shorten(name)} are among these as well: they would count twice, and be "
+                "protected half as well as the budget says. Give the new rows alone; if these are others that happen "
+                f"to be the same, write session.extend({shorten(name, 120)}, ..., part={len(parts) + 1})"
+            )
 
 
 def check_part(name: str, rows: ProtectedRows, place: int, known: Sequence[str]) -> None:

@@ -57,6 +57,7 @@ from dpnotebook.session.growing import (
     already_words,
     check_all_parts,
     check_columns,
+    check_new_rows,
     check_part,
     check_parts_are,
     given_parts,
@@ -329,7 +330,8 @@ class Session(ShowsCard):
         nullable
             Of which declared columns missing values have a level of their own, beside those that `domain` says so of:
             a list of names, or True for all. Rows without a value in any other declared column are left out, of every
-            count.
+            count. In a condition of `df.dp` it differs from every value, as NaN does: `sex != 'F'` and `not smoker`
+            count it, and cards say so.
 
         Raises
         ------
@@ -395,7 +397,7 @@ class Session(ShowsCard):
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
         for number, one in enumerate(parts[len(rows_of_parts) :], start=len(rows_of_parts) + 1):
             one_part = table.unit is not None and not known.get("adds", True)
-            self.extend(name, one, one_part=one_part, part=number)
+            self._add(name, one, one_part=one_part, part=number)
         return protected
 
     def _rows(self, table: TableSchema, parts: Sequence[Any], known: Sequence[str | None] = ()) -> list[ProtectedRows]:
@@ -483,7 +485,8 @@ class Session(ShowsCard):
             a question over several of them costs as much as over that many times `max_rows` rows. It is said with the
             first part that is added and holds for all.
         part
-            Which part it is, numbered from 2; the next one, or the one that has these very rows, unless given.
+            Which part it is, numbered from 2; the next one, or the one that has these very rows, unless given. Given,
+            rows that are in an earlier part too are taken for others that happen to be the same.
 
         Raises
         ------
@@ -491,7 +494,7 @@ class Session(ShowsCard):
             If there is no such table here.
         DomainError
             If the data does not hold what the domain declares, or has a column called "part", or `one_part` was said
-            otherwise before.
+            otherwise before; if rows are units and many of these are in an earlier part as well.
         LedgerMismatch
             If the ledger knows other rows as this part.
         LedgerConflict
@@ -522,6 +525,10 @@ class Session(ShowsCard):
         >>> session.spent.epsilon  # of each row: the first answer, or the second
         0.25
         """
+        return self._add(name, data, one_part=one_part, part=part, alike=part is not None)
+
+    def _add(self, name: str, data: Any, *, one_part: bool, part: int | None, alike: bool = False) -> ProtectedTable:
+        """Add a part; `alike` says that its rows are others where they are the same as those of an earlier one."""
         protected = self.table(name)
         with watched() as report:
             report(None, f"reading {name}")
@@ -539,6 +546,8 @@ class Session(ShowsCard):
                 return protected
             place = len(protected.parts)
             check_part(name, rows, place, known)
+            if place >= len(known) and schema.unit is None and not alike:
+                check_new_rows(rows, protected.parts)
             candidate = ProtectedTable(self, schema, [*protected.parts, rows])
             self._statements.relations.check_secret(candidate)
             self._finish_pending(name, report)
