@@ -52,7 +52,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
-from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
+from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, redeclared
 from dpnotebook.session.growing import (
     already_words,
     check_all_parts,
@@ -285,7 +285,7 @@ class Session(ShowsCard):
         data: Any,
         name: str,
         *,
-        domain: Mapping[str, Any] | None = None,
+        domain: Mapping[str, Any] | Domain | None = None,
         unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
@@ -315,7 +315,9 @@ class Session(ShowsCard):
             What to call it in SQL and in the ledger.
         domain
             What public knowledge says of the columns: Range, Bins, a list of levels, bool. These can be asked about
-            through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: no column.
+            through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: what the ledger
+            knows of the table, its unit too, so that a table that was handed on need not be declared again; no column
+            of one that it does not know.
         unit
             The column that says whose row it is; None when each row is a person of its own. Tables about the same
             people say so by `Unit("patient", column="patient_id")`, with the same name: only these are put together by
@@ -364,6 +366,8 @@ class Session(ShowsCard):
         if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
             said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])
             raise DomainError(f"unit= is the column that says whose row it is; {said}")
+        if domain is None:
+            domain, unit = handed_on(self.ledger, name, unit)
         table = _checked_table(name, domain, unit, max_rows, rows, nullable)
         parts = given_parts(data)
         table = replace(table, domain=with_time_zones(table.domain, parts[0]))
@@ -1619,7 +1623,7 @@ def _check_table_name(name: str) -> None:
 
 def _checked_table(
     name: str,
-    domain: Mapping[str, Any] | None,
+    domain: Mapping[str, Any] | Domain | None,
     unit: str | Unit | None,
     max_rows: int | None,
     rows: float | None,
