@@ -245,7 +245,9 @@ class _Example:
         if attribute is None or attribute.bounds is None:
             return [0, 18, 65]
         low, high = attribute.bounds
-        inside = attribute.edges[:-1] if isinstance(attribute, Bins) else [low + (high - low) * i // 3 for i in range(3)]
+        inside = (
+            attribute.edges[:-1] if isinstance(attribute, Bins) else [low + (high - low) * i // 3 for i in range(3)]
+        )
         picked = [inside[len(inside) * i // 3] for i in range(3)]
         return list(dict.fromkeys(int(each) if float(each).is_integer() else float(each) for each in picked))
 
