@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from dpnotebook.domain import Bins, Range
 from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import MANY_ROWS
+from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
     from dpnotebook.planner.table import TableSchema
     from dpnotebook.privacy.laws import Law
-    from dpnotebook.query.question import Accuracy, Question
+    from dpnotebook.query.question import Accuracy
     from dpnotebook.session.query import Query
     from dpnotebook.session.released_span import ReleasedSpan
 
@@ -122,7 +123,9 @@ def _closer_of_amounts(by_itself: Query, planned: Query) -> list[float]:
 
     A norm goes by where values lie and by how many rows units have; the planner's noise goes by what is declared.
     """
-    found = []
+    found: list[float] = []
+    if not isinstance(planned.question, Question):
+        return [1.0] * max(1, len(by_itself.plan.parts))
     for part, measure in zip(by_itself.plan.parts, planned.question.measures, strict=False):
         attribute = None if measure.column is None else planned.question.where.domain[measure.column]
         amount = isinstance(attribute, Range | Bins) and attribute.may_be_wide
