@@ -124,6 +124,8 @@ class Session(ShowsCard):
     policy
         What the owner of the tables allows; `Session.from_policy` reads it from a file. A ledger that is under a policy
         is opened with that alone.
+    analyst
+        Who asks here, for the history: a name that everybody who uses the ledger sees, and that nobody checks.
 
     Raises
     ------
@@ -159,6 +161,7 @@ class Session(ShowsCard):
         *,
         purchases: Purchases = "auto",
         policy: Policy | None = None,
+        analyst: str | None = None,
     ) -> None:
         if not isinstance(budget, Budget):
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
@@ -171,14 +174,14 @@ class Session(ShowsCard):
             )
         if confirm not in ("auto", "always", "never"):
             raise ArgumentError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
-        purchases = _checked_purchases(purchases)
+        purchases, analyst = _checked_purchases(purchases), _checked_analyst(analyst)
         self.planner = planner
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.policy = policy
         self.ledger = opened_under(policy, ledger, budget, timeout)
         self._tables: dict[str, ProtectedTable] = {}
-        self._pipeline = Pipeline(self.ledger, policy)
+        self._pipeline = Pipeline(self.ledger, policy, analyst)
         self._statements = Statements(
             self.ledger, self.table, lambda table, moment: self._questions.histories.of(table, moment)
         )
@@ -238,7 +241,7 @@ class Session(ShowsCard):
         reason
             Why the policy is another than the one that the ledger is under; stays in the ledger.
         options
-            What else `Session` takes: planner, confirm, confirm_above, timeout, purchases.
+            What else `Session` takes: planner, confirm, confirm_above, timeout, purchases, analyst.
 
         Raises
         ------
@@ -1192,7 +1195,8 @@ class Session(ShowsCard):
         total rose, and `alone` what the question would have cost had nothing been asked before. `how` says what was
         done beside measuring: "free", "reuse", "refined" (an earlier answer, for the difference in price) or "purchase"
         (a strategy for later questions too). Where the budget keeps delta for thresholds, there is also the delta that
-        each took of it; where a policy holds, the digest of the one that allowed each.
+        each took of it; where sessions say their `analyst`, who asked first; where a policy holds, the digest of the
+        one that allowed each.
 
         Examples
         --------
@@ -1221,11 +1225,13 @@ class Session(ShowsCard):
                     "alone": epsilon(alone(entry)),
                     "how": how(plan),
                     "delta": float(entry["delta"]),
+                    "analyst": plan.get("analyst", ""),
                     "policy": plan.get("policy", "")[:12],
                     "state": entry["state"],
                 }
             )
         kept = ["delta"] if self.ledger.threshold_delta else []
+        kept += ["analyst"] if any(row["analyst"] for row in rows) else []
         kept += ["policy"] if self.policy is not None else []
         first = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
         return pd.DataFrame(rows, columns=[*first, *kept, "state"])
@@ -1654,6 +1660,14 @@ def _with_missing(declared: Domain, nullable: bool | Iterable[str]) -> Domain:
         raise DomainError(
             f"nullable= is True, or a list of declared columns whose missing values count {got}"
         ) from None
+
+
+def _checked_analyst(analyst: str | None) -> str | None:
+    if analyst is not None and not (isinstance(analyst, str) and analyst.strip()):
+        raise ArgumentError(f"analyst= is who asks, such as 'anna', and not {shorten(analyst)}")
+    if analyst is not None and (len(analyst) > MOST_NAME or not analyst.isprintable()):
+        raise ArgumentError(f"analyst= is one line of at most {MOST_NAME} characters")
+    return analyst
 
 
 def _checked_purchases(purchases: Purchases) -> Purchases:
