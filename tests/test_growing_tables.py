@@ -940,6 +940,18 @@ class TestRowsInTwoParts:
                 session.protect(rows, "visits", domain={"ward": ["A", "B"]})
         assert session.tables()["parts"].tolist() == [3]
 
+    def test_of_very_many_rows_some_are_compared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("dpnotebook.engine.parts.MOST_COMPARED", 200)  # of 300 rows a half, of 1,200 an eighth
+        session = dpn.Session(dpn.Budget(epsilon=1.0))
+        session.protect(months(1), "visits", domain={"ward": ["A", "B"]})
+        for rows in (months(1, 2), months(1, 2, 3, 4)):
+            with pytest.raises(dpn.DomainError, match="rows of part 1"):
+                session.extend("visits", rows)
+        session.extend("visits", months(2, 3, 4, 5))
+        with pytest.raises(dpn.DomainError, match="rows of part 2"):
+            session.extend("visits", months(4, 6))
+        assert session.extend("visits", months(6)).complete
+
     def test_units_may_have_the_same_rows_in_every_part(self) -> None:
         session = dpn.Session(dpn.Budget(epsilon=1.0))
         rows = pd.DataFrame({"who": range(100), "ward": ["A", "B"] * 50})

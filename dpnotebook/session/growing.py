@@ -9,7 +9,6 @@ from typing import Any
 from dpnotebook.domain import Domain
 from dpnotebook.domain.parts import with_parts, without_parts
 from dpnotebook.domain.schema import without_words
-from dpnotebook.engine.parts import share_rows
 from dpnotebook.errors import ArgumentError, DomainError, LedgerMismatch, shorten
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.checks import changed_elsewhere
@@ -112,7 +111,7 @@ def check_new_rows(rows: ProtectedRows, parts: Sequence[ProtectedRows]) -> None:
     """
     name = rows.table.name
     for number, there in enumerate(parts, start=1):
-        if share_rows(rows.given, there.given):
+        if rows.digests.share(there.digests):
             raise DomainError(
                 f"rows of part {number} of {shorten(name)} are among these as well: they would count twice, and be "
                 "protected half as well as the budget says. Give the new rows alone; if these are others that happen "
