@@ -457,7 +457,9 @@ def instead_of_data(value: Any, names: Collection[str]) -> str:
         return ""
     name = getattr(value, "name", None)
     if isinstance(name, str) and name in names:
-        return f"{shorten(value)} holds values: write its name, {shorten(name)}"
+        of_pandas_cut = type(getattr(getattr(value, "dtype", None), "categories", None)).__name__ == "IntervalIndex"
+        bands = f"; bands of it are groupby({{{name!r}: [0, 18, 65]}}), or of a width, {{{name!r}: 10}}"
+        return f"{shorten(value)} holds values: write its name, {shorten(name)}{bands * of_pandas_cut}"
     return f"{shorten(value)} holds values: write the name of a column"
 
 

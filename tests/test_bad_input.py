@@ -1092,3 +1092,14 @@ def test_what_fails_inside_is_not_said_of_the_session(monkeypatch):
     monkeypatch.setattr("dpnotebook.session.protected_rows.source_of", fails)
     with pytest.raises(TypeError, match="of ours"):
         dpn.Session(dpn.Budget(1.0)).protect("people.parquet", "people", domain={"age": dpn.Range(0, 9)})
+
+
+@pytest.mark.parametrize("name", ["patients.csv", "it's PATIENTS.CSV"])
+def test_a_file_that_pandas_reads_says_how(tmp_path, name):
+    path = tmp_path / name
+    pd.DataFrame({"age": [31, 47, 64]}).to_csv(path, index=False)
+    session = dpn.Session(dpn.Budget(epsilon=1.0))
+    with pytest.raises(dpn.DomainError, match="cannot be read as a Parquet file; read it first") as caught:
+        session.protect(path, "patients", domain={"age": dpn.Range(0, 115)})
+    read = str(caught.value).split("frame = ")[1].split(", and protect")[0]
+    assert session.protect(eval(read), "patients", domain={"age": dpn.Range(0, 115)}).domain.names == ("age",)

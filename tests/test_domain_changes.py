@@ -52,7 +52,7 @@ def test_other_columns_may_be_declared_and_none(kernel):
     with pytest.warns(dpn.LedgerWarning, match="'sex' is gone"):
         session.protect(frame, "people", domain={"age": dpn.Range(0, 100)})
     with pytest.warns(dpn.LedgerWarning, match="'age' is gone"):
-        session.protect(frame, "people")
+        session.protect(frame, "people", domain=dpn.Domain.nothing())
     with pytest.warns(dpn.LedgerWarning, match="'sex' is new"):
         session.protect(frame, "people", domain={"sex": ["F", "M"]})
     assert frame.dp.histogram("sex", epsilon=1.0).run().paid == 1.0
@@ -108,3 +108,61 @@ def test_where_correcting_fails_the_table_stays_as_it_was(kernel):
         session.protect(frame, "people", domain={"age": dpn.Range(0, 50)})
     assert frame.dp.count(epsilon=1.0).run().value == first.value
     assert session.spent.epsilon == 1.0
+
+
+class TestHandedOn:
+    """Whoever says no domain takes the one of the ledger: a second analyst neither repeats it nor changes it."""
+
+    @pytest.mark.parametrize("charged", [False, True])
+    def test_the_table_is_what_it_was_declared_as(self, kernel, charged):
+        steward, frame = kernel(), FRAME.assign(age=FRAME["age"].where(FRAME["age"] > 3))
+        domain = {"age": dpn.Range(0, 120, nullable=True), "sex": dpn.Categories(["M", "F"], label="Sex")}
+        steward.protect(frame, "people", unit=dpn.Unit("person", column="who"), max_rows=2, domain=domain)
+        if charged:
+            asked = frame.dp.groupby("sex").count(where="age >= 10", epsilon=0.5).run()
+        entries = steward.audit().entries
+        analyst, copy = kernel(), frame.sample(frac=1, random_state=1)
+        table = copy.dp.protect("people", session=analyst)
+        assert table.table == steward.table("people").table
+        assert table.domain["sex"].label == "Sex"
+        assert steward.audit().entries == entries
+        if charged:
+            again = copy.dp.groupby("sex").count(where="age >= 10", epsilon=0.5).run()
+            assert again.number == asked.number
+            assert again.paid == 0
+        frame.dp.count(epsilon=0.1).run()  # the steward is not disturbed
+
+    def test_a_table_in_parts(self, kernel):
+        steward = kernel()
+        first, second = FRAME.assign(at=range(200)), FRAME.assign(at=range(200, 400))
+        steward.protect([first, second], "people", domain=MEANT)
+        steward.table("people").groupby("part").count(epsilon=0.5).run()
+        analyst = kernel()
+        copy = first.copy()
+        assert not analyst.protect(copy, "people").complete
+        assert analyst.extend("people", second.copy()).complete
+        assert kernel().protect([first.copy(), second.copy()], "people").complete
+
+    def test_a_table_that_the_ledger_does_not_know_has_no_column(self, kernel):
+        table = kernel().protect(FRAME.copy(), "people")
+        assert list(table.domain) == []
+
+    def test_less_than_was_declared_is_refused_with_what_to_write(self, kernel):
+        steward, frame = kernel(), FRAME.copy()
+        steward.protect(frame, "people", domain=MEANT)
+        frame.dp.count(epsilon=0.5).run()
+        with pytest.raises(dpn.LedgerMismatch, match="Leave domain= out to use it as it was declared last"):
+            kernel().protect(FRAME.copy(), "people", domain={"age": dpn.Range(0, 120)})
+        with pytest.warns(dpn.LedgerWarning, match="was extended"):
+            kernel().protect(FRAME.copy(), "people", domain={**MEANT, "sex": ["F", "M", "X"]})
+        with pytest.raises(dpn.LedgerConflict, match="Protect it again: without domain= it has the one"):
+            frame.dp.count(epsilon=1.5).run()
+        assert steward.protect(frame, "people").domain["sex"].size == 3
+        frame.dp.count(epsilon=1.5).run()
+
+    def test_rows_or_a_unit_that_are_others_are_refused(self, kernel):
+        kernel().protect(FRAME.copy(), "people", unit="who", max_rows=2, domain=MEANT)
+        with pytest.raises(dpn.LedgerMismatch, match="its data differ"):
+            kernel().protect(FRAME.iloc[1:], "people")
+        with pytest.raises(dpn.DomainError, match="'age' is in the domain but not in the table"):
+            kernel().protect(FRAME[["sex", "who"]], "people")

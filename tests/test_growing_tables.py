@@ -870,3 +870,90 @@ def test_a_ledger_of_today_is_answered_for_ever(tmp_path):
         stays = session.ledger.spend("stays")
         assert session.ledger.spent == max(parts) + stays.maximum
         assert len(session.ledger.tables()["stays"]["parts"]) == 3
+
+
+def months(*numbers: int) -> pd.DataFrame:
+    """Return visits of some months, each row with a time of its own, as an export has them."""
+    frames = []
+    for number in numbers:
+        random = np.random.default_rng(number)
+        minutes = np.sort(random.choice(28 * 24 * 60, 300, replace=False))
+        at = pd.Timestamp(2025, number, 1) + pd.to_timedelta(minutes, unit="min")
+        frames.append(pd.DataFrame({"ward": random.choice(["A", "B"], 300), "at": at}))
+    return pd.concat(frames, ignore_index=True)
+
+
+class TestRowsInTwoParts:
+    """An export of all until now is no new part: rows in two parts would cost twice what is charged."""
+
+    def test_an_export_of_all_until_now_is_refused_before_it_is_a_part(self) -> None:
+        session = dpn.Session(dpn.Budget(epsilon=1.0))
+        january = months(1)
+        session.protect(january, "visits", domain={"ward": ["A", "B"]})
+        entries = session.audit().entries
+        for rows in (months(1, 2), months(2, 1).sample(frac=1, random_state=1), pd.concat([january[:20], months(2)])):
+            with pytest.raises(dpn.DomainError, match="rows of part 1 of 'visits' are among these as well"):
+                session.extend("visits", rows)
+        assert session.audit().entries == entries
+        assert session.tables()["parts"].tolist() == [1]
+
+    def test_what_the_refusal_keeps_away(self) -> None:
+        # Both parts count the row of the same person, each at the whole epsilon, for the price of one.
+        session = exact_session(dpn.Budget(epsilon=1.0))
+        session.protect(months(1), "visits", domain={"ward": ["A", "B"]})
+        visits = session.extend("visits", months(1, 2), part=2)
+        counts = visits.groupby("part").count(epsilon=0.5).run().frame["value"].tolist()
+        assert counts == [300, 600]
+        assert session.spent.epsilon == 0.5
+
+    def test_it_holds_for_a_list_and_for_files(self, tmp_path: Path) -> None:
+        session = dpn.Session(dpn.Budget(epsilon=1.0))
+        with pytest.raises(dpn.DomainError, match=r"session.extend\('visits', ..., part=2\)"):
+            session.protect([months(1), months(1, 2)], "visits", domain={"ward": ["A", "B"]})
+        months(1, 3).to_parquet(tmp_path / "march.parquet")
+        with pytest.raises(dpn.DomainError, match="rows of part 1"):
+            session.extend("visits", tmp_path / "march.parquet")
+        session.extend("visits", months(2))
+        with pytest.raises(dpn.DomainError, match="rows of part 2"):
+            session.extend("visits", months(2, 3))
+
+    def test_once_the_ledger_has_a_part_it_is_opened_with_it_again(self, tmp_path: Path) -> None:
+        path = tmp_path / "visits.ledger"
+        parts = [months(1), months(1, 2)]
+        with dpn.Session(dpn.Budget(epsilon=1.0), path) as session:
+            session.protect(parts[0], "visits", domain={"ward": ["A", "B"]})
+            session.extend("visits", parts[1], part=2)
+        with dpn.Session(dpn.Budget(epsilon=1.0), path) as session:
+            assert session.protect(parts, "visits", domain={"ward": ["A", "B"]}).complete
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_rows_that_are_alike_by_chance_are_a_part(self, seed: int) -> None:
+        # Few columns: thousands of people share each row, or a few do, or hardly any.
+        random = np.random.default_rng(seed)
+        levels = int(random.choice([2, 40, 2_000, 100_000]))
+        session = dpn.Session(dpn.Budget(epsilon=1.0))
+        for part in range(3):
+            rows = pd.DataFrame({"ward": random.choice(["A", "B"], 2_000), "code": random.integers(0, levels, 2_000)})
+            if part:
+                session.extend("visits", rows)
+            else:
+                session.protect(rows, "visits", domain={"ward": ["A", "B"]})
+        assert session.tables()["parts"].tolist() == [3]
+
+    def test_of_very_many_rows_some_are_compared(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("dpnotebook.engine.parts.MOST_COMPARED", 200)  # of 300 rows a half, of 1,200 an eighth
+        session = dpn.Session(dpn.Budget(epsilon=1.0))
+        session.protect(months(1), "visits", domain={"ward": ["A", "B"]})
+        for rows in (months(1, 2), months(1, 2, 3, 4)):
+            with pytest.raises(dpn.DomainError, match="rows of part 1"):
+                session.extend("visits", rows)
+        session.extend("visits", months(2, 3, 4, 5))
+        with pytest.raises(dpn.DomainError, match="rows of part 2"):
+            session.extend("visits", months(4, 6))
+        assert session.extend("visits", months(6)).complete
+
+    def test_units_may_have_the_same_rows_in_every_part(self) -> None:
+        session = dpn.Session(dpn.Budget(epsilon=1.0))
+        rows = pd.DataFrame({"who": range(100), "ward": ["A", "B"] * 50})
+        session.protect(rows, "visits", unit="who", max_rows=1, domain={"ward": ["A", "B"]})
+        assert session.extend("visits", rows.iloc[:90]).complete

@@ -95,7 +95,7 @@ EXPECTED = {
     "pivot_table": "crosstab('sex', 'age', epsilon=0.1)",
     "shape": "count(epsilon=0.1)",
     "avg": "mean('age', epsilon=0.1)",
-    "cut": "session.sql('SELECT FLOOR(age / 10) AS part, COUNT(*) FROM visits GROUP BY part', epsilon=0.1)",
+    "cut": "groupby({'age': [0, 33, 66]}).count(epsilon=0.1)",
     "qcut": "quantile('age', [0.25, 0.5, 0.75], epsilon=0.1)",
     "fillna": "before it is protected",
     "aggregate": "agg({'age': [\"mean\"]}, epsilon=0.1)",
@@ -105,6 +105,40 @@ EXPECTED = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_is_told(visits, name):
     assert EXPECTED[name] in said(visits.dp, name)
+
+
+BANDS = {
+    "whole numbers": {"age": dpn.Range(0, 99)},
+    "bins": {"cost": dpn.Bins(0, 500, width=50)},
+    "bins of their own": {"cost": dpn.Bins(edges=[0, 7.5, 40, 500])},
+    "one bin": {"cost": dpn.Bins(edges=[0, 500])},
+}
+
+
+@pytest.mark.parametrize("declared", BANDS)
+@pytest.mark.parametrize("name", ["cut", "qcut"])
+def test_bands_run_as_they_are_told(visits, name, declared):
+    rows = visits.copy()
+    with exact_session(dpn.Budget(epsilon=1000.0)) as session:
+        session.protect(rows, "visits", domain={**BANDS[declared], "sex": ["F", "M"]})
+        (column,) = BANDS[declared]
+        for thing, keys in ((rows.dp, []), (rows.dp.groupby("sex"), ["sex"])):
+            text = said(thing, name)
+            call = text.split("from some on: ")[1].split("; one number")[0]
+            found = eval(f"rows.dp.{call}", {"rows": rows}).run().frame
+            begins = eval(call.split(f"{column!r}: ")[1].split("}")[0])
+            bands = pd.cut(rows[column], [*begins, np.inf], right=False)  # what pandas would have counted
+            counted = rows.groupby([*keys, bands], observed=False).size()
+            assert found["value"].tolist() == pytest.approx(counted.tolist())
+
+
+def test_the_bands_of_pandas_say_how_they_are_asked(visits):
+    with pytest.raises(
+        dpn.DomainError, match=r"write its name, 'age'; bands of it are groupby\(\{'age': \[0, 18, 65\]\}\)"
+    ):
+        visits.dp.groupby(pd.cut(visits["age"], [0, 18, 65, 100]))
+    with pytest.raises(dpn.DomainError, match="write its name, 'age'; declared"):
+        visits.dp.groupby(visits["age"])
 
 
 DECLARED = {

@@ -124,3 +124,63 @@ def test_columns_are_spoken_of_whether_any_are_missing_or_not(form):
     with closing(dpn.Session(dpn.Budget(1.0), ":memory:")) as session:
         table = session.protect(frame, "numbers", domain={"n": range(9), "m": range(2)})
         assert "rows with no n or m are left out" in repr(table)
+
+
+NEGATIVE = {
+    "siblings != 3": True,
+    "not siblings == 3": True,
+    "not (siblings < 3)": True,
+    "not (2 <= siblings <= 5)": True,
+    "grade != 1 and siblings >= 2": True,
+    "siblings > 7 or not (grade < 2)": True,
+    "siblings < 3": False,
+    "siblings != 3 and siblings.notna()": False,
+    "grade == 1 or siblings >= 4": False,
+}
+
+
+@pytest.mark.parametrize("where", NEGATIVE)
+def test_a_condition_that_counts_missing_values_says_so(where):
+    # pandas has both: NaN differs from every value, and what can be NA does not.
+    place = np.arange(900)
+    siblings = pd.Series(place % 9, dtype=float).mask(place % 4 == 0)
+    grade = pd.Series(place % 5, dtype=float).mask(place % 7 == 0)
+    frame = pd.DataFrame({"siblings": siblings, "grade": grade})
+    with_na = frame.astype("Int64")
+    as_nan, as_na = (len(each.query(where, engine="python")) for each in (frame, with_na))
+    assert NEGATIVE[where] is (as_nan != as_na)
+    domain = {"siblings": dpn.Range(0, 9), "grade": dpn.Range(0, 4)}
+    for each in (frame, with_na):  # the dtype of a column decides nothing: other forms of the table do not have it
+        session = exact_session(dpn.Budget(9.0))
+        session.protect(each, "pupils", domain=domain, nullable=True)
+        query = each.dp.count(where=where, epsilon=0.1)
+        release = query.run()
+        assert release.value == as_nan
+        said = [note for note in release.notes if "as NaN differs from every value" in note]
+        assert bool(said) is NEGATIVE[where] is ("as NaN differs from every value" in str(query.plan))
+        if said:  # what it says to write leaves them out, as pandas does of what can be NA
+            apart = said[0].split("'and ")[1].split("'")[0]
+            assert each.dp.count(where=f"({where}) and {apart}", epsilon=0.1).run().value <= as_na
+    if "or" not in where.split():
+        assert each.dp.count(where=f"({where}) and {apart}" if said else where, epsilon=0.1).run().value == as_na
+        counted = session.sql(f"SELECT COUNT(*) AS n FROM pupils WHERE {sql_of(where)}", epsilon=0.1).run()
+        assert counted.frame["n"].iloc[0] == as_na  # NULL in SQL, of which nothing is said
+        assert not any("as NaN" in note for note in counted.notes)
+
+
+def sql_of(where):
+    """Return a condition of pandas as SQL writes it."""
+    written = where.replace("==", "=").replace("siblings.notna()", "siblings IS NOT NULL")
+    return written.replace("2 <= siblings <= 5", "siblings BETWEEN 2 AND 5")
+
+
+def test_shares_of_what_a_condition_is_not_say_so_too():
+    frame = pupils()
+    table = exact(frame, nullable=True)
+    release = table.mean("not smokes", epsilon=0.1).run()
+    assert release.value == (frame["smokes"].fillna(False) == False).mean()  # noqa: E712 - of a column with NA
+    assert any("rows with no smokes satisfy the condition too" in note for note in release.notes)
+    assert not any("satisfy the condition" in note for note in table.mean("smokes", epsilon=0.1).run().notes)
+    # Measured by itself it is about the same rows.
+    ages = table.std("siblings", ddof=0, where="not smokes", epsilon=0.1).run().value
+    assert ages == pytest.approx(frame["siblings"][frame["smokes"].fillna(False) == False].std(ddof=0))  # noqa: E712

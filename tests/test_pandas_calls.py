@@ -101,7 +101,7 @@ REFUSED = [  # what is not done, and what it says to write
     ("df.dp.groupby('age', bins=5)", "bins are those that are declared"),
     ("df.dp.groupby('sex', axis=1)", "leave axis= out"),
     ("df.dp.groupby('sex', 'ill')", "several keys are a list"),
-    ("df.dp.histogram('age', bins=10, epsilon=1)", 'count(where="0 <= age < 50", epsilon=0.1)'),
+    ("df.dp.histogram('age', bins=10, epsilon=1)", "groupby({'age': 10}).count(epsilon=0.1)"),
     ("df.dp.crosstab('sex', 'ill', margins=True, epsilon=1)", "totals are answers of their own"),
     ("df.dp.describe(percentiles=[0.1], epsilon=1)", "quantile('age', [0.1, 0.9], epsilon=0.1)"),
     ("df.dp.describe(include='all', epsilon=1)", "describe(['age'], epsilon=0.1)"),

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -457,3 +458,36 @@ def test_the_code_of_a_release_asks_for_it_again_and_pays_nothing(delta):
     with pytest.raises(dpn.LedgerError):
         session.code(99)
     session.close()
+
+
+class TestAnalyst:
+    """Who asks is said by whoever opens a session, and is told to everybody on the ledger."""
+
+    def test_the_history_says_who_asked_first(self, tmp_path):
+        rows = pd.DataFrame({"sex": ["F", "M"] * 50, "cost": np.arange(100)})
+        path, domain = tmp_path / "clinic.ledger", {"sex": ["F", "M"], "cost": dpn.Range(0, 99)}
+        with closing(dpn.Session(dpn.Budget(4.0, 1e-6), path)) as steward:
+            table = steward.protect(rows, "people", domain=domain)
+            table.count(epsilon=0.5).run()
+            assert "analyst" not in steward.history()
+            with closing(dpn.Session(dpn.Budget(4.0, 1e-6), path, analyst="anna")) as anna:
+                by_anna = anna.protect(rows.copy(), "people")
+                by_anna.histogram("sex", epsilon=0.5).run()
+                by_anna.count(where="sex == 'F'", error=50).run()  # follows, for nothing
+                by_anna.std("cost", epsilon=0.5).run()
+                anna.sql("SELECT SUM(cost) AS x FROM people", epsilon=0.5).run()
+            with closing(dpn.Session(dpn.Budget(4.0, 1e-6), path, analyst="Bo M.")) as bo:
+                bo.protect(rows.copy(), "people").histogram("sex", epsilon=0.5).run()  # anna's: no entry
+                bo.table("people").histogram("cost", epsilon=0.25).run()
+            history = steward.history()
+            assert history["analyst"].tolist() == ["", "anna", "anna", "anna", "anna", "Bo M."]
+            assert history.groupby("analyst")["percent"].sum().sum() == pytest.approx(
+                100 * steward.ledger.spent / steward.ledger.accountant.total
+            )
+            assert steward.audit().ok
+
+    @pytest.mark.parametrize("analyst", ["", " ", 3, "a\nb", "x" * 101, b"anna"])
+    def test_what_is_no_name_is_refused(self, tmp_path, analyst):
+        with pytest.raises(dpn.ArgumentError, match="analyst= is"):
+            dpn.Session(dpn.Budget(1.0), tmp_path / "clinic.ledger", analyst=analyst)
+        assert not list(tmp_path.iterdir())

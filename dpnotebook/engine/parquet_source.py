@@ -18,6 +18,14 @@ from dpnotebook.engine.sealed import sealed
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
 
 CHUNK = 1 << 24  # bytes of a file that are digested at once
+READ_BY_PANDAS = {  # files that people take for tables, and what reads them
+    ".csv": "read_csv",
+    ".tsv": "read_table",
+    ".txt": "read_table",
+    ".xlsx": "read_excel",
+    ".json": "read_json",
+    ".feather": "read_feather",
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,9 @@ class ParquetSource(Source):
             executor, relation = source.connect()
             types = executor.types(f"SELECT * FROM {relation}")
         except EngineError:
-            raise DomainError(f"{path} cannot be read as a Parquet file") from None
+            read = READ_BY_PANDAS.get(path.suffix.lower())
+            said = f"; read it first: frame = pd.{read}({str(path)!r}), and protect the frame" if read else ""
+            raise DomainError(f"{path} cannot be read as a Parquet file{said}") from None
         _check_texts(path, executor, relation, [identifier(name) for name, kind in types if "VARCHAR" in kind])
         return source
 

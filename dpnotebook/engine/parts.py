@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NUMBER = "__number"  # of a row, beside its unit
+MOST_COMPARED = 1_000_000  # rows of a part, about: of larger ones those whose digests are multiples of a number
+FEWEST_SHARED = 10  # rows in two parts that are no chance
+TIMES_CHANCE = 10.0  # so many times the share of rows that are alike in a part is no chance between two of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +127,67 @@ def without_units(source: Source, unit: str, earlier: Sequence[Source]) -> Frame
     new = np.array([text not in known for text in texts], dtype=bool)
     kept = frame.iloc[np.sort(numbers[new])]
     return FrameSource(source.frame if isinstance(source, FrameSource) else kept, FrameColumns(kept, types))
+
+
+class RowDigests:
+    """Digests of the rows of a part, which are compared with those of other parts, and kept nowhere else.
+
+    Parameters
+    ----------
+    source
+        Where the rows are.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.columns = tuple(source.columns)
+        self._source = source
+        self._found: dict[tuple[str, ...], tuple[NDArray[np.uint64], int]] = {}
+
+    def share(self, earlier: RowDigests) -> bool:
+        """Return whether far more rows are in an earlier part too than are alike within either.
+
+        By chance about as many rows have their like in another part as in their own.
+
+        Parameters
+        ----------
+        earlier
+            Those of that part.
+        """
+        theirs = set(earlier.columns)
+        columns = tuple(name for name in self.columns if name in theirs)
+        try:
+            found = [each.of(columns) for each in (self, earlier)]
+        except DomainError:  # a column of a frame that nothing can read
+            return False
+        every = max(multiples for _, multiples in found)
+        both = [digests[digests % every == 0] for digests, _ in found]
+        distinct = [np.unique(digests) for digests in both]
+        shared = len(np.intersect1d(distinct[0], distinct[1], assume_unique=True))
+        if shared < FEWEST_SHARED:
+            return False
+        alike = max((len(rows) - len(one) + 1) / len(rows) for rows, one in zip(both, distinct, strict=True))
+        return shared / min(map(len, distinct)) > TIMES_CHANCE * alike
+
+    def of(self, columns: tuple[str, ...]) -> tuple[NDArray[np.uint64], int]:
+        """Return digests by some columns, of very many rows those that are multiples of a power of two, and that.
+
+        Raises
+        ------
+        DomainError
+            If a column holds what nothing can read.
+        """
+        if columns not in self._found:
+            with self._source.reading(columns, None) as (executor, relation):
+                rows = PlainRows(executor, relation, self._source, columns, None)
+                if not rows.canonical:
+                    raise DomainError("some columns hold no single values")
+                texts, read = rows.parted()
+                count = int(executor.columns(f"SELECT COUNT(*) AS n FROM {relation}")["n"][0])
+                every = 1 << (count // MOST_COMPARED).bit_length()
+                hashed = f"SELECT hash(concat({', '.join(texts)})) AS h FROM {read}"
+                found = executor.columns(f"SELECT h FROM ({hashed}) AS digests WHERE h % {every} = 0")
+            self._found[columns] = np.asarray(found["h"], dtype=np.uint64), every
+        return self._found[columns]
 
 
 def _frame_of(source: Source, unit: str) -> tuple[pd.DataFrame, dict[str, str]]:

@@ -85,6 +85,17 @@ class PlainRows:
             Where the columns c0, ... are; all rows, if None.
         """
         salt = secret(hashlib.blake2b(what.encode(), key=key, digest_size=32).hexdigest())
+        parts, rows = self.parted(relation)
+        return self.executor.md5_sums(f"concat({', '.join([salt, *parts])})" if parts else salt, rows)
+
+    def parted(self, relation: str | None = None) -> tuple[list[str], str]:
+        """Return the texts that tell a row from every other one when they are put together, and what they are read of.
+
+        Parameters
+        ----------
+        relation
+            Where the columns c0, ... are; all rows, if None.
+        """
         rows, texts = relation or self.sql, list(self.texts)
         if self.executor.dialect == "duckdb":  # what is sent to servers stays as it is
             parted = [i for i, kind in enumerate(self.kinds) if kind in FLOATING and i not in self._decimals]
@@ -92,9 +103,9 @@ class PlainRows:
             for i in parted:
                 texts[i] = str(canonical(f"c{i}", self.kinds[i], parts=True))
         shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(texts)) or "1 AS p"
-        rows = f"(SELECT {shown} FROM {rows} AS r) AS texts"
-        parts = [in_row(f"p{i}", kind) for i, kind in enumerate(self.kinds)]
-        return self.executor.md5_sums(f"concat({', '.join([salt, *parts])})" if parts else salt, rows)
+        return [
+            in_row(f"p{i}", kind) for i, kind in enumerate(self.kinds)
+        ], f"(SELECT {shown} FROM {rows} AS r) AS texts"
 
     def typed_sums(self, key: bytes) -> tuple[int, ...]:
         """Return the number of rows and the sums of their digests by typed values; see `typed_digest`."""

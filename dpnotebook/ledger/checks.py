@@ -150,7 +150,7 @@ def changed_elsewhere(table: str) -> LedgerConflict:
     """Return the error that a table has another domain by now than it was protected with here."""
     return LedgerConflict(
         f"the domain of {shorten(table)} was changed by another kernel after it was protected here; nothing was "
-        "spent. Protect it again, with the domain that it has there"
+        "spent. Protect it again: without domain= it has the one that it has there"
     )
 
 

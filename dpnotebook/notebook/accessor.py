@@ -93,7 +93,7 @@ class DPAccessor:
         self,
         name: str,
         *,
-        domain: Mapping[str, Any],
+        domain: Mapping[str, Any] | None = None,
         unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,

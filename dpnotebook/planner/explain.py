@@ -17,6 +17,7 @@ from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import units_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.predicate.expression import column_text
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.tails import half_widths
@@ -92,6 +93,29 @@ def rows_left_out(question: object) -> str:
     others = {name: attribute for name, attribute in domain.items() if name not in named}
     rows = left_out(Domain(others)) if others else ""
     return f"{rows} are left out, as declared" if rows else ""
+
+
+def rows_counted(question: object) -> str:
+    """Return which rows a condition counts although they lack the value that it asks for; empty where none.
+
+    In pandas NaN differs from every value, which a column that can be NA does not, nor NULL in SQL.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    """
+    if not isinstance(question, Question):
+        return ""
+    conditions = [question.where, *filter(None, map(question.condition_of, question.measures))]
+    names = list(dict.fromkeys(name for condition in conditions for name in condition.counted_unsaid))
+    if not names:
+        return ""
+    apart = " and ".join(f"{column_text(name)}.notna()" for name in names)
+    return (
+        f"rows with no {' or '.join(names)} satisfy the condition too, as NaN differs from every value; with 'and "
+        f"{apart}' they do not"
+    )
 
 
 def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | None = None) -> str:

@@ -6,7 +6,7 @@ is taken: the diagram read from the top, an `or` of boxes as wide as can be, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -35,6 +35,45 @@ def expression_of(root: Node, domain: Domain) -> Expression:
         # an `and` of alternatives is harder to read, so it must be clearly shorter
         options.append((1.25, _product(widest_boxes(opposite, root, domain.shape), domain)))
     return min(options, key=lambda option: option[0] * len(str(option[1])))[1]
+
+
+def counted_unsaid(expression: Expression, domain: Domain) -> list[str]:
+    """Return the columns that a condition says only what they are not of, so that rows without a value satisfy it too.
+
+    Parameters
+    ----------
+    expression, domain
+        As `expression_of` returns it, and over what.
+
+    Examples
+    --------
+    >>> from dpnotebook.domain import Categories, Domain
+    >>> domain = Domain({"sex": Categories(["F", "M"], nullable=True)})
+    >>> counted_unsaid(Compare("sex", "!=", "F"), domain), counted_unsaid(Compare("sex", "==", "M"), domain)
+    (['sex'], [])
+    """
+    match expression:
+        case And(parts) | Or(parts):
+            found = [name for part in parts for name in counted_unsaid(part, domain)]
+        case Compare(name, "!="):
+            found = [name]
+        case Not(part):  # of one column, and of missing values too where these are not meant
+            atoms = list(_atoms_of(part))
+            found = [] if any(isinstance(atom, IsNull) for atom in atoms) else [atom.attribute for atom in atoms]
+        case _:
+            found = []
+    return [name for name in dict.fromkeys(found) if domain[name].null_index is not None]
+
+
+def _atoms_of(expression: Expression) -> Iterator[Compare | OneOf | IsNull]:
+    match expression:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from _atoms_of(part)
+        case Not(part):
+            yield from _atoms_of(part)
+        case _:
+            yield expression
 
 
 def _from_the_top(root: Node, domain: Domain) -> Expression:

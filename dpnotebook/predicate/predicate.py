@@ -20,7 +20,7 @@ from dpnotebook.domain.values import Mask, is_missing
 from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node, choice, combine_all, pack
-from dpnotebook.predicate.explain import expression_of
+from dpnotebook.predicate.explain import counted_unsaid, expression_of
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.predicate.where import parse_where
 
@@ -260,6 +260,15 @@ class Predicate:
         if count > MAX_PRODUCTS:
             raise PredicateError(f"this condition falls into {count:,} separate boxes, too many to write down")
         return expression_of(self._root, self.domain)
+
+    @cached_property
+    def counted_unsaid(self) -> tuple[str, ...]:
+        """The columns of which the text says only what they are not, so that rows without a value count as well."""
+        if all(self.domain[name].null_index is None for name in self.attributes):
+            return ()
+        if diagram.count_paths(self._root) > MAX_PRODUCTS:
+            return ()
+        return tuple(counted_unsaid(self.expression, self.domain))
 
     @cached_property
     def text(self) -> str:

@@ -14,8 +14,8 @@ ORDER = "answers can be sorted: .run().sort_values('value', ascending=True)"
 # By the name of an argument, or of a verb and its argument; {column} is a column of the table that is asked.
 OPTIONS: dict[str, str] = {
     "bins": (
-        "bins are those that are declared, such as dpn.Bins(0, 100, width=10); a range of them is "
-        'count(where="0 <= {column} < 50", epsilon=0.1)'
+        "bins are those that are declared, such as dpn.Bins(0, 100, width=10); wider ones are bands of a width, "
+        "groupby({{{column!r}: 10}}).count(epsilon=0.1)"
     ),
     "margins": "totals are answers of their own: histogram({column!r}, epsilon=0.1), count(epsilon=0.1)",
     "margins_name": "totals are answers of their own: histogram({column!r}, epsilon=0.1), count(epsilon=0.1)",

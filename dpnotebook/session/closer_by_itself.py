@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from dpnotebook.domain import Bins, Range
 from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import MANY_ROWS
+from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
     from dpnotebook.planner.table import TableSchema
     from dpnotebook.privacy.laws import Law
-    from dpnotebook.query.question import Accuracy, Question
+    from dpnotebook.query.question import Accuracy
     from dpnotebook.session.query import Query
     from dpnotebook.session.released_span import ReleasedSpan
 
@@ -31,6 +32,7 @@ SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many row
 ADDED = {"count", "sum"}
 MANY = 1e9  # rows of a group, beside which noise on their number is nothing
 FEWER_ROWS = 8  # of a unit, as an example
+CLOSER_OF_AMOUNTS = 4.0  # so many times closer, about, a mean of an amount is than if its values lay at both ends
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 MUCH_WIDER = 5.0  # times where most values lie, from which on it is worth to say that something is declared wide
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
@@ -110,7 +112,26 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
             expected = _beside_what_is_known(by_itself, planned, middle=known.free)
     except DPError:
         return False  # it is told where the question is asked
-    return all(one * times <= other for one, other in zip(expected, _half_widths(known), strict=False))
+    inside = _closer_of_amounts(by_itself, planned)
+    return all(
+        one * times / less <= other for one, less, other in zip(expected, inside, _half_widths(known), strict=False)
+    )
+
+
+def _closer_of_amounts(by_itself: Query, planned: Query) -> list[float]:
+    """Return how many times closer each aggregate by itself mostly is than its plan promises while nothing is known.
+
+    A norm goes by where values lie and by how many rows units have; the planner's noise goes by what is declared.
+    """
+    found: list[float] = []
+    if not isinstance(planned.question, Question):
+        return [1.0] * max(1, len(by_itself.plan.parts))
+    for part, measure in zip(by_itself.plan.parts, planned.question.measures, strict=False):
+        attribute = None if measure.column is None else planned.question.where.domain[measure.column]
+        amount = isinstance(attribute, Range | Bins) and attribute.may_be_wide
+        unknown = measure.kind == "mean" and part.between is None and part.may_be_less
+        found.append(CLOSER_OF_AMOUNTS if amount and unknown else 1.0)
+    return found or [1.0]
 
 
 def counts_tell_rates(counts: Query, paid: bool) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension, changes, extension
-from dpnotebook.domain.parts import with_parts
+from dpnotebook.domain.parts import with_parts, without_parts
 from dpnotebook.domain.schema import without_words
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.ledger import Ledger
@@ -16,6 +16,7 @@ from dpnotebook.ledger.checks import free_name
 from dpnotebook.ledger.replay import parts_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.privacy.unit import Unit
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,23 @@ class Redeclared:
     refusal: str = ""
 
 
+def handed_on(ledger: Ledger, name: object, unit: str | Unit | None) -> tuple[Domain | None, str | Unit | None]:
+    """Return the domain and the unit that a ledger knows of a table, for whoever says none; None where it knows none.
+
+    Parameters
+    ----------
+    ledger, name
+        The ledger, and what the table is called.
+    unit
+        The unit that is said, if one is: it is checked against the known one.
+    """
+    known = ledger.tables().get(name) if isinstance(name, str) else None
+    if known is None:
+        return None, unit
+    domain = Domain.from_json(known["domain"])
+    return without_parts(domain) if "parts" in known else domain, known["unit"] if unit is None else unit
+
+
 def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
     """Return how a table is declared, against what the ledger knows of it."""
     known = ledger.tables().get(table.name)
@@ -73,8 +91,8 @@ def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
 def _no_extension(name: str, why: str, free: str) -> str:
     return (
         f"answers about {shorten(name)} rest on its domain, which may be extended now: by columns, levels, finer bins, "
-        f"wider bounds. Here {why}. By another name, such as {shorten(free)}, it starts without answers, and what "
-        "both cost adds up"
+        f"wider bounds. Here {why}. Leave domain= out to use it as it was declared last. By another name, such as "
+        f"{shorten(free)}, it starts without answers, and what both cost adds up"
     )
 
 

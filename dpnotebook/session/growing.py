@@ -101,6 +101,24 @@ def already_words(name: str, place: int, here: int) -> str:
     )
 
 
+def check_new_rows(rows: ProtectedRows, parts: Sequence[ProtectedRows]) -> None:
+    """Check that rows that are units are in one part only: an export of all until now has those of before as well.
+
+    Raises
+    ------
+    DomainError
+        If many are in an earlier part too.
+    """
+    name = rows.table.name
+    for number, there in enumerate(parts, start=1):
+        if rows.digests.share(there.digests):
+            raise DomainError(
+                f"rows of part {number} of {shorten(name)} are among these as well: they would count twice, and be "
+                "protected half as well as the budget says. Give the new rows alone; if these are others that happen "
+                f"to be the same, write session.extend({shorten(name, 120)}, ..., part={len(parts) + 1})"
+            )
+
+
 def check_part(name: str, rows: ProtectedRows, place: int, known: Sequence[str]) -> None:
     """Check that rows are the part that the ledger knows by this place, if it knows one.
 

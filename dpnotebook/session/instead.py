@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from dpnotebook.dialect.attributes import identifier
-from dpnotebook.domain import Categories, Dates
+from dpnotebook.domain import Bins, Categories, Dates
 from dpnotebook.errors import UnknownVerb, holds_data, shorten, some_of
 from dpnotebook.planner.table import TableSchema
 
@@ -239,6 +239,19 @@ class _Example:
         self.keys = keys
 
     @property
+    def begins(self) -> list[float]:
+        """Three numbers from which bands of the first column of numbers can begin: between bins, where it has bins."""
+        attribute = self.columns.get(self.number)
+        if attribute is None or attribute.bounds is None:
+            return [0, 18, 65]
+        low, high = attribute.bounds
+        inside = (
+            attribute.edges[:-1] if isinstance(attribute, Bins) else [low + (high - low) * i // 3 for i in range(3)]
+        )
+        picked = [inside[len(inside) * i // 3] for i in range(3)]
+        return list(dict.fromkeys(int(each) if float(each).is_integer() else float(each) for each in picked))
+
+    @property
     def number(self) -> str:
         """A column of numbers."""
         return self.numbers[0]
@@ -396,10 +409,11 @@ def _moments(name: str, by: _Example) -> str:
 
 
 def _cuts(name: str, by: _Example) -> str:
-    text = f"SELECT FLOOR({_plain(by.number)} / 10) AS part, COUNT(*) FROM {_plain(by.table)} GROUP BY part"
+    keys = "".join(f"{key!r}: None, " for key in by.keys if key != by.number)
     quantiles = f"; where to cut for equal numbers says quantile({by.number!r}, [0.25, 0.5, 0.75], epsilon=0.1)"
     return (
-        f"{name} makes groups of numbers, as SQL does: session.sql({text!r}, epsilon=0.1){quantiles * (name == 'qcut')}"
+        f"{name} makes bands of numbers, here from some on: groupby({{{keys}{by.number!r}: {by.begins}}})"
+        f".count(epsilon=0.1); one number in place of the list is their width{quantiles * (name == 'qcut')}"
     )
 
 

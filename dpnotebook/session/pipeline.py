@@ -84,8 +84,8 @@ class Pipeline:
         What the owner of the tables allows; None where only the budget bounds questions.
     """
 
-    def __init__(self, ledger: Ledger, policy: Policy | None = None) -> None:
-        self.ledger, self.policy = ledger, policy
+    def __init__(self, ledger: Ledger, policy: Policy | None = None, analyst: str | None = None) -> None:
+        self.ledger, self.policy, self.analyst = ledger, policy, analyst
         self._running = lock()
         self._plans: list[_KeptPlan] = []  # the latest first
 
@@ -299,10 +299,12 @@ class Pipeline:
         return self.ledger.note(plan.table, plan.question.key, self._told(mechanism, plan, query), details)
 
     def _told(self, mechanism: Mechanism, plan: Plan, query: Query) -> dict[str, Any]:
-        """Return what the ledger keeps of a plan, with the digest of the policy that allowed it."""
+        """Return what the ledger keeps of a plan, with who asked and the digest of the policy that allowed it."""
         told = mechanism.plan_json(plan)
         if isinstance(query.shown, ShownCounts):
             told = told | {SHOWN: query.shown.to_json()}
+        if self.analyst is not None:
+            told = told | {"analyst": self.analyst}
         return told if self.policy is None else told | {"policy": self.policy.digest}
 
     def _charge(self, mechanism: Mechanism, plan: Plan, query: Query, version: int | None) -> Charge:

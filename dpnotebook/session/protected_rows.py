@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpnotebook.domain import Attribute, Dates, Domain, Times
 from dpnotebook.domain.parts import check_no_part
 from dpnotebook.engine.base import Source
-from dpnotebook.engine.parts import check_together, without_units
+from dpnotebook.engine.parts import RowDigests, check_together, without_units
 from dpnotebook.engine.row_digest import FORMLESS, TYPED, digest_of, typed_digest_of
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
@@ -72,6 +72,7 @@ class ProtectedRows:
                     f"{shorten(folded[name.casefold()])} and {shorten(name)} differ only in case; rename one of them"
                 )
         self.given = source  # with the rows of units that earlier parts have
+        self.digests = RowDigests(source)
         if earlier and table.unit is not None:
             source = without_units(source, table.unit, [rows.whole for rows in earlier])
             _declare(source, domain, table.unit)

@@ -52,11 +52,12 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
-from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
+from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, redeclared
 from dpnotebook.session.growing import (
     already_words,
     check_all_parts,
     check_columns,
+    check_new_rows,
     check_part,
     check_parts_are,
     given_parts,
@@ -123,6 +124,8 @@ class Session(ShowsCard):
     policy
         What the owner of the tables allows; `Session.from_policy` reads it from a file. A ledger that is under a policy
         is opened with that alone.
+    analyst
+        Who asks here, for the history: a name that everybody who uses the ledger sees, and that nobody checks.
 
     Raises
     ------
@@ -158,6 +161,7 @@ class Session(ShowsCard):
         *,
         purchases: Purchases = "auto",
         policy: Policy | None = None,
+        analyst: str | None = None,
     ) -> None:
         if not isinstance(budget, Budget):
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
@@ -170,14 +174,14 @@ class Session(ShowsCard):
             )
         if confirm not in ("auto", "always", "never"):
             raise ArgumentError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
-        purchases = _checked_purchases(purchases)
+        purchases, analyst = _checked_purchases(purchases), _checked_analyst(analyst)
         self.planner = planner
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.policy = policy
         self.ledger = opened_under(policy, ledger, budget, timeout)
         self._tables: dict[str, ProtectedTable] = {}
-        self._pipeline = Pipeline(self.ledger, policy)
+        self._pipeline = Pipeline(self.ledger, policy, analyst)
         self._statements = Statements(
             self.ledger, self.table, lambda table, moment: self._questions.histories.of(table, moment)
         )
@@ -237,7 +241,7 @@ class Session(ShowsCard):
         reason
             Why the policy is another than the one that the ledger is under; stays in the ledger.
         options
-            What else `Session` takes: planner, confirm, confirm_above, timeout, purchases.
+            What else `Session` takes: planner, confirm, confirm_above, timeout, purchases, analyst.
 
         Raises
         ------
@@ -284,7 +288,7 @@ class Session(ShowsCard):
         data: Any,
         name: str,
         *,
-        domain: Mapping[str, Any] | None = None,
+        domain: Mapping[str, Any] | Domain | None = None,
         unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
@@ -314,7 +318,9 @@ class Session(ShowsCard):
             What to call it in SQL and in the ledger.
         domain
             What public knowledge says of the columns: Range, Bins, a list of levels, bool. These can be asked about
-            through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: no column.
+            through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: what the ledger
+            knows of the table, its unit too, so that a table that was handed on need not be declared again; no column
+            of one that it does not know.
         unit
             The column that says whose row it is; None when each row is a person of its own. Tables about the same
             people say so by `Unit("patient", column="patient_id")`, with the same name: only these are put together by
@@ -329,7 +335,8 @@ class Session(ShowsCard):
         nullable
             Of which declared columns missing values have a level of their own, beside those that `domain` says so of:
             a list of names, or True for all. Rows without a value in any other declared column are left out, of every
-            count.
+            count. In a condition of `df.dp` it differs from every value, as NaN does: `sex != 'F'` and `not smoker`
+            count it, and cards say so.
 
         Raises
         ------
@@ -362,6 +369,8 @@ class Session(ShowsCard):
         if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
             said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])
             raise DomainError(f"unit= is the column that says whose row it is; {said}")
+        if domain is None:
+            domain, unit = handed_on(self.ledger, name, unit)
         table = _checked_table(name, domain, unit, max_rows, rows, nullable)
         parts = given_parts(data)
         table = replace(table, domain=with_time_zones(table.domain, parts[0]))
@@ -395,7 +404,7 @@ class Session(ShowsCard):
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
         for number, one in enumerate(parts[len(rows_of_parts) :], start=len(rows_of_parts) + 1):
             one_part = table.unit is not None and not known.get("adds", True)
-            self.extend(name, one, one_part=one_part, part=number)
+            self._add(name, one, one_part=one_part, part=number)
         return protected
 
     def _rows(self, table: TableSchema, parts: Sequence[Any], known: Sequence[str | None] = ()) -> list[ProtectedRows]:
@@ -483,7 +492,8 @@ class Session(ShowsCard):
             a question over several of them costs as much as over that many times `max_rows` rows. It is said with the
             first part that is added and holds for all.
         part
-            Which part it is, numbered from 2; the next one, or the one that has these very rows, unless given.
+            Which part it is, numbered from 2; the next one, or the one that has these very rows, unless given. Given,
+            rows that are in an earlier part too are taken for others that happen to be the same.
 
         Raises
         ------
@@ -491,7 +501,7 @@ class Session(ShowsCard):
             If there is no such table here.
         DomainError
             If the data does not hold what the domain declares, or has a column called "part", or `one_part` was said
-            otherwise before.
+            otherwise before; if rows are units and many of these are in an earlier part as well.
         LedgerMismatch
             If the ledger knows other rows as this part.
         LedgerConflict
@@ -522,6 +532,10 @@ class Session(ShowsCard):
         >>> session.spent.epsilon  # of each row: the first answer, or the second
         0.25
         """
+        return self._add(name, data, one_part=one_part, part=part, alike=part is not None)
+
+    def _add(self, name: str, data: Any, *, one_part: bool, part: int | None, alike: bool = False) -> ProtectedTable:
+        """Add a part; `alike` says that its rows are others where they are the same as those of an earlier one."""
         protected = self.table(name)
         with watched() as report:
             report(None, f"reading {name}")
@@ -539,6 +553,8 @@ class Session(ShowsCard):
                 return protected
             place = len(protected.parts)
             check_part(name, rows, place, known)
+            if place >= len(known) and schema.unit is None and not alike:
+                check_new_rows(rows, protected.parts)
             candidate = ProtectedTable(self, schema, [*protected.parts, rows])
             self._statements.relations.check_secret(candidate)
             self._finish_pending(name, report)
@@ -1179,7 +1195,8 @@ class Session(ShowsCard):
         total rose, and `alone` what the question would have cost had nothing been asked before. `how` says what was
         done beside measuring: "free", "reuse", "refined" (an earlier answer, for the difference in price) or "purchase"
         (a strategy for later questions too). Where the budget keeps delta for thresholds, there is also the delta that
-        each took of it; where a policy holds, the digest of the one that allowed each.
+        each took of it; where sessions say their `analyst`, who asked first; where a policy holds, the digest of the
+        one that allowed each.
 
         Examples
         --------
@@ -1208,11 +1225,13 @@ class Session(ShowsCard):
                     "alone": epsilon(alone(entry)),
                     "how": how(plan),
                     "delta": float(entry["delta"]),
+                    "analyst": plan.get("analyst", ""),
                     "policy": plan.get("policy", "")[:12],
                     "state": entry["state"],
                 }
             )
         kept = ["delta"] if self.ledger.threshold_delta else []
+        kept += ["analyst"] if any(row["analyst"] for row in rows) else []
         kept += ["policy"] if self.policy is not None else []
         first = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
         return pd.DataFrame(rows, columns=[*first, *kept, "state"])
@@ -1610,7 +1629,7 @@ def _check_table_name(name: str) -> None:
 
 def _checked_table(
     name: str,
-    domain: Mapping[str, Any] | None,
+    domain: Mapping[str, Any] | Domain | None,
     unit: str | Unit | None,
     max_rows: int | None,
     rows: float | None,
@@ -1641,6 +1660,14 @@ def _with_missing(declared: Domain, nullable: bool | Iterable[str]) -> Domain:
         raise DomainError(
             f"nullable= is True, or a list of declared columns whose missing values count {got}"
         ) from None
+
+
+def _checked_analyst(analyst: str | None) -> str | None:
+    if analyst is not None and not (isinstance(analyst, str) and analyst.strip()):
+        raise ArgumentError(f"analyst= is who asks, such as 'anna', and not {shorten(analyst)}")
+    if analyst is not None and (len(analyst) > MOST_NAME or not analyst.isprintable()):
+        raise ArgumentError(f"analyst= is one line of at most {MOST_NAME} characters")
+    return analyst
 
 
 def _checked_purchases(purchases: Purchases) -> Purchases:

@@ -6,6 +6,7 @@ SPEND, CELLS, PRICING = "ledger/extension.py", "privacy/spend.py", "planner/pric
 PARTS, LEDGER, ROWS = "engine/parts.py", "ledger/ledger.py", "session/protected_rows.py"
 TOTAL = "ledger/test_growth.py::test_the_total_is_what_the_unit_that_lost_most_has_lost"
 LOST = "test_growing_tables.py::test_nobody_loses_more_than_was_paid"
+TWICE = "test_growing_tables.py::TestRowsInTwoParts::test_an_export_of_all_until_now_is_refused_before_it_is_a_part"
 LEFT_OUT = "test_growing_tables.py::test_rows_of_units_that_an_earlier_part_has_are_left_out"
 
 PLANTED = (
@@ -64,5 +65,13 @@ PLANTED = (
         "            self._check_answered(connection, view, name)\n            known, parts =",
         "            known, parts =",
         ("ledger/test_growth.py::test_what_is_charged_and_not_answered_is_waited_for",),
+    ),
+    Mutant(
+        "an export of all until now becomes a part",
+        "whose row is in two parts is measured in both, for the price of one",
+        PARTS,
+        "    if shared < FEWEST_SHARED:\n",
+        "    if shared >= FEWEST_SHARED:\n",
+        (TWICE,),
     ),
 )

@@ -294,3 +294,30 @@ def test_what_the_planner_measured_much_more_closely_is_free(frame, what, verb):
         all_values = {} if verb == "count" else {"bounds": (0, 200)}
         getattr(session.table("visits").groupby("city"), verb)(*columns, epsilon=30.0, **all_values).run()
         assert by_city(session, what, epsilon=0.03).plan.free
+
+
+@pytest.mark.parametrize("most", [3, 6])
+@pytest.mark.parametrize("verb", [False, True], ids=["statement", "verb"])
+def test_a_mean_of_amounts_goes_by_where_they_lie(most, verb, same_noise):
+    # A norm goes by where values lie; noise of the planner by what is declared, which of amounts is far more.
+    random = np.random.default_rng(most)
+    unit = np.repeat(np.arange(4_000), random.integers(1, most + 1, 4_000))
+    rows = pd.DataFrame(
+        {"who": unit, "cost": random.gamma(2, 400, unit.size), "score": random.integers(1, 6, unit.size)}
+    )
+    domain = {"cost": dpn.Bins(0, 20_000, width=100), "score": dpn.Range(1, 5)}
+    errors = {}
+    for way in ("as it is asked", "planned"):
+        found = []
+        for _ in range(8):
+            with closing(dpn.Session(GAUSSIAN, ":memory:")) as session:
+                table = session.protect(rows, "visits", unit="who", max_rows=most, domain=domain)
+                planned = {"contribution": "rows"} if way == "planned" else {}
+                text = "SELECT AVG(cost) AS value FROM visits"
+                as_verb = verb and not planned
+                query = table.mean("cost", epsilon=0.1) if as_verb else session.sql(text, epsilon=0.1, **planned)
+                assert is_planned(query) is bool(planned)
+                found.append(query.run().frame["value"].iloc[0] - rows["cost"].mean())
+                assert is_planned(table.mean("score", epsilon=0.1))  # which fill what is declared
+        errors[way] = np.sqrt(np.mean(np.square(found)))
+    assert 2 * errors["as it is asked"] < errors["planned"]
