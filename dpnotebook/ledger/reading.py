@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
+from dpnotebook.ledger.collecting import collecting_later
 from dpnotebook.ledger.releases import Charge, Record, charge_from, recorded_from, unpack
 from dpnotebook.ledger.replay import ChargeLine, Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS
@@ -38,8 +39,10 @@ def replay(connection: sqlite3.Connection, view: Replay | None) -> Replay:
     if view is None:
         view = Replay(snapshots(connection))
     if entries > view.entries:
-        for row in connection.execute(f"SELECT {COLUMNS} FROM entry WHERE number > ? ORDER BY number", (view.entries,)):
-            view.apply(entry_from_row(row))
+        rows = connection.execute(f"SELECT {COLUMNS} FROM entry WHERE number > ? ORDER BY number", (view.entries,))
+        with collecting_later():
+            for row in rows:
+                view.apply(entry_from_row(row))
         view.share()
     if entries < view.entries:
         raise Broken("entries that were there are gone")

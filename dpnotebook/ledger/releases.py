@@ -26,7 +26,7 @@ WHOLE = 8  # bytes of a number
 NO_DELTA = Fraction(0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)  # never changed, but a frozen one takes three times as long to make
 class Charge:
     """A price that was paid: from now on the question may be asked of the data, and its answer recorded once.
 
@@ -76,7 +76,7 @@ class Charge:
         return CellCost.from_json(self.terms)  # when it is asked for: thousands of records are read for their answers
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Record(Charge):
     """A charge and the noisy answers it paid for: all that may ever be shown of them.
 

@@ -211,25 +211,13 @@ class Replay:
     def take(self, entry: Entry) -> dict[str, Any]:
         """Replay what an entry says, whether or not its hash follows; return that."""
         self.entries, self.head = entry.number, entry.hash
-        take = {
-            "open": self._open,
-            "register": self._register,
-            "correct": self._correct,
-            "extend": self._extend,
-            "grow": self._grow,
-            "population": self._population,
-            "budget": self._budget,
-            "policy": self._policy,
-            "charge": self._charge,
-            "record": self._record,
-        }
-        if entry.kind not in take:
+        if entry.kind not in _TAKING:
             raise Broken(f"entry {entry.number} is of no known kind")
         try:
             values = entry.values
             if entry.size != (values["answers"]["bytes"] if entry.kind == "record" else None):
                 raise Broken(f"the answers beside entry {entry.number} are not those that were recorded")
-            take[entry.kind](entry, values)
+            _TAKING[entry.kind](self, entry, values)
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise Broken(f"entry {entry.number} cannot be read: {error}") from None
         return values
@@ -517,6 +505,20 @@ class Replay:
         del table.pending[charge]
         if line.measurements:
             table.measured.append(charge)
+
+
+_TAKING = {
+    "open": Replay._open,
+    "register": Replay._register,
+    "correct": Replay._correct,
+    "extend": Replay._extend,
+    "grow": Replay._grow,
+    "population": Replay._population,
+    "budget": Replay._budget,
+    "policy": Replay._policy,
+    "charge": Replay._charge,
+    "record": Replay._record,
+}
 
 
 def parts_of(registered: Mapping[str, Any]) -> list[str]:

@@ -19,10 +19,11 @@ import numpy as np
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.asked_histogram import AskedProducts
+from dpnotebook.planner.block_queries import same_queries
 from dpnotebook.planner.in_closed_form import InClosedForm
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats
-from dpnotebook.planner.sources import Draws, MeasuredHistogram
+from dpnotebook.planner.sources import Determined, Draws, MeasuredHistogram
 from dpnotebook.planner.to_linear import MAX_CELLS, allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
@@ -116,6 +117,8 @@ class ClosedForm:
         self._telling: dict[frozenset[str], dict[str, int]] = {}
         self._others: dict[str, Repeats] = {}
         self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
+        # What each source says of the latest question, which copies share: beside a proposal most say what they did.
+        self._latest: list[tuple[AskedProducts, dict[int, tuple[MeasuredHistogram, Determined | None]]]] = []
 
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
@@ -123,7 +126,7 @@ class ClosedForm:
         twin._marginals = dict(self._marginals)
         self._shared, twin._shared = set(self._marginals), set(self._marginals)
         twin._telling = {names: dict(places) for names, places in self._telling.items()}
-        twin._others, twin._sources = dict(self._others), dict(self._sources)
+        twin._others, twin._sources, twin._latest = dict(self._others), dict(self._sources), self._latest
         return twin
 
     def put(self, known: Repeats) -> None:
@@ -182,14 +185,26 @@ class ClosedForm:
                     yield InClosedForm((one,), step, least_scale, False, asked.alike)
 
     def _asked(self, part: ProductTerm) -> AskedProducts | None:
-        """Return a question as products; None where it has no such form."""
+        """Return a question as products; None where it has no such form. The latest is kept."""
+        if self._latest and same_queries(self._latest[0][0].part, part):
+            return self._latest[0][0]
         found = sparse_terms(part.operator)
         if found is None or found[0] != tuple(axis.size for axis in part.axes):
             if part.axes or part.operator.shape != (1, 1):
                 return None
             found = (), [SparseTerm(1, (), ())]
         asked = AskedProducts(part, found[1], self.domain)
-        return asked if asked.queries <= MAX_CELLS else None
+        if asked.queries > MAX_CELLS:
+            return None
+        self._latest[:] = [(asked, {})]
+        return asked
+
+    def _told(self, asked: AskedProducts, source: MeasuredHistogram) -> Determined | None:
+        """Return what a source says of a question, as `AskedProducts.of`: of the latest it is worked out once."""
+        kept = self._latest[0][1] if self._latest and self._latest[0][0] is asked else {}
+        if id(source) not in kept:
+            kept[id(source)] = source, asked.of(source)  # kept itself, so that no other has its number
+        return kept[id(source)][1]
 
     def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
         """Return what is known about a question; None where it has no such form, or nothing is known.
@@ -206,7 +221,7 @@ class ClosedForm:
         asked = self._asked(part)
         if asked is None:
             return None
-        told = [one for source in self._candidates(asked) if (one := asked.of(source)) is not None]
+        told = [one for source in self._candidates(asked) if (one := self._told(asked, source)) is not None]
         symmetric = all(isinstance(one.source, MeasuredHistogram) and one.source.marginals for one in told)
         alike = asked.alike if symmetric else np.arange(asked.queries)
         return InClosedForm(tuple(told), step, least_scale, self.whole, alike) if told else None

@@ -37,7 +37,7 @@ from dpnotebook.planner.level_classes import ToldProducts
 from dpnotebook.planner.over_many_rows import MOST_ASKED, ByManyRows
 from dpnotebook.planner.over_rows import ByRows, MeasuredRows, RowsBeside
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.plan_json import planned_from_json, with_chosen
+from dpnotebook.planner.plan_json import ReadBefore, planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, Repeats, SupposedRepeats, ranked, taken
@@ -149,8 +149,8 @@ class History:
         self.replaced: dict[str, Replaced] = {}  # what purchases took the place of, by the kind of question
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
-        self._measurements: dict[bytes, Measurement] = {}
-        self._measured_earlier: dict[int, dict[bytes, Measurement]] = {}
+        self._read = ReadBefore()
+        self._read_earlier: dict[int, ReadBefore] = {}
         self._counts = RecordedRepeats()  # of counts, and of sums as counts over the ends of a value
         self._sums: dict[Summand, RecordedRepeats] = {}
         self._by_identity: dict[str, list[Key]] = {}
@@ -207,7 +207,7 @@ class History:
                 self.prices.update({name: StrategyPrice(*price) for name, price in prices.items()})
             self.answered.take(release.number, release.question, release.plan, release.details)
             plan = with_chosen(release.plan, release.details)
-            for index, planned in enumerate(planned_from_json(plan, self.domain, self._measurements)):
+            for index, planned in enumerate(planned_from_json(plan, self.domain, self._read)):
                 self._take(planned, (release.number, index), release.numbers[index])
         self.version = max(self.version, version)
 
@@ -217,7 +217,7 @@ class History:
         if found is None:
             self.lost.append(release.number)
             return
-        known = self._measured_earlier.setdefault(release.since, {})
+        known = self._read_earlier.setdefault(release.since, ReadBefore())
         plan = with_chosen(release.plan, release.details)
         for index, planned in enumerate(planned_from_json(plan, found.before, known)):
             measurement = under(planned.measurement, found)

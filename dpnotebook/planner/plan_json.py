@@ -7,7 +7,7 @@ import json
 import marshal
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -21,6 +21,7 @@ from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.product_terms import measurement_from_json, measurement_to_json
 from dpnotebook.planner.ski_rental import GROUP_BYS
 from dpnotebook.planner.to_linear import Assumption, answer_axes, to_linear
+from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.tails import farthest_of
 from dpnotebook.query.measurement import Measurement
@@ -39,6 +40,27 @@ class Recorded:
     units: int
     answers: tuple[Answers, ...]
     planned: tuple[Planned, ...]
+
+
+@dataclass(frozen=True)
+class ReadBefore:
+    """What was read of plans of one domain, by what the ledger keeps of it: of thousands, many say the same.
+
+    Parameters
+    ----------
+    measurements, conditions
+        What they measure, and the rows that their questions are of.
+    """
+
+    measurements: dict[bytes, Measurement] = field(default_factory=dict)
+    conditions: dict[bytes, Predicate] = field(default_factory=dict)
+
+    def question(self, values: Mapping[str, Any], domain: Domain) -> Question:
+        """Return a question that `Question.to_json` wrote."""
+        told = _told_apart(values["where"])
+        if (where := self.conditions.get(told)) is None:
+            where = self.conditions[told] = Predicate.from_json(values["where"], domain)
+        return Question.from_json(values, domain, where)
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
@@ -97,9 +119,7 @@ def with_chosen(plan: Mapping[str, Any], details: Mapping[str, Any]) -> Mapping[
     return {**plan, "items": [*plan.get("items", ()), *details["chosen"]]}
 
 
-def planned_from_json(
-    values: Mapping[str, Any], domain: Domain, known: dict[bytes, Measurement] | None = None
-) -> list[Planned]:
+def planned_from_json(values: Mapping[str, Any], domain: Domain, known: ReadBefore | None = None) -> list[Planned]:
     """Return what a recorded plan measures.
 
     Parameters
@@ -107,24 +127,25 @@ def planned_from_json(
     values, domain
         What the ledger kept, and the declared domain of its table.
     known
-        Measurements that were read before, by what the ledger keeps of them: those that are new are added.
+        What was read before: what is new is added.
     """
-    known, planned = {} if known is None else known, []
+    known, planned = known or ReadBefore(), []
+    measurements = known.measurements
     asked: Question | None = None
     for place, item in enumerate(values["measures"]):
         key = _told_apart([values["question"], place, item["strategy"]["operator"]])
-        if (measured := known.get(key)) is None:
-            asked = asked or Question.from_json(values["question"], domain)
+        if (measured := measurements.get(key)) is None:
+            asked = asked or known.question(values["question"], domain)
             measure, operator = asked.measures[place], _operator(item["strategy"]["operator"])
             measured = Measurement(
                 operator, answer_axes(measure, asked, domain), asked.rows_of(measure), measure.summand
             )
-            known[key] = measured
+            measurements[key] = measured
         planned.append(_planned(measured, item))
     for item in values.get("items", ()):
         key = _told_apart(item["measurement"])
-        if (measured := known.get(key)) is None:
-            measured = known[key] = measurement_from_json(item["measurement"], domain)
+        if (measured := measurements.get(key)) is None:
+            measured = measurements[key] = measurement_from_json(item["measurement"], domain)
         planned.append(_planned(measured, item))
     return planned
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dpnotebook.planner.answers import Expected
@@ -13,7 +13,7 @@ from dpnotebook.planner.answers import Expected
 KEPT = ("units", "noise", "measures", "as_good_as", "combined", "promised", "relative", "assumed")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # never changed, but a frozen one takes three times as long to make
 class Answered:
     """What a plan needs to know of a recorded answer.
 
@@ -56,7 +56,11 @@ class AnsweredQuestions:
         alike = b"release %d" % number if told else written
         known = self._found.setdefault(question, {})
         before = known.get(alike)
-        known[alike] = Answered(number, written, told, {}) if before is None else replace(before, number=number)
+        known[alike] = (
+            Answered(number, written, told)
+            if before is None
+            else Answered(number, before.kept, before.details, before.expected)
+        )
 
     def of(self, question: str) -> Collection[Answered]:
         """Return the recorded answers to a question; of those that are as good as each other only the latest."""

@@ -314,9 +314,11 @@ class Predicate:
         return cls(domain, diagram.read(obj, domain.names, domain.shape))
 
 
+_written = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode  # made once: there are many short ones
+
+
 def _key_of(written: Mapping[str, Any]) -> str:
-    text = json.dumps(written, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_written(written).encode()).hexdigest()
 
 
 @cache

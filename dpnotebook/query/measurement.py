@@ -81,7 +81,7 @@ class Measurement:
     def key(self) -> str:
         """A text that is equal for measurements of the same queries."""
         axes = [[axis.attribute, axis.runs] for axis in self.axes]
-        return json.dumps([self.operator.to_json(), axes, self.where.key, self.summand.to_json()], sort_keys=True)
+        return f'[{self.operator.text}, {json.dumps(axes)}, "{self.where.key}", {self.summand.text}]'
 
     @cached_property
     def answers(self) -> int:

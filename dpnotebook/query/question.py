@@ -164,6 +164,11 @@ class Summand:
             values |= {"holds": [list(run) for run in self.holds], "fails": [list(run) for run in self.fails]}
         return values
 
+    @cached_property
+    def text(self) -> str:
+        """What `to_json` returns as one text: there are thousands of measurements of a few summands."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Summand:
         """Return the summand that `to_json` wrote."""
@@ -585,13 +590,13 @@ class Question:
         return values if self.written is None else values | {"written": self.written.to_json()}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Question:
-        """Return the question that `to_json` wrote, over the table's domain."""
+    def from_json(cls, values: Mapping[str, Any], domain: Domain, where: Predicate | None = None) -> Question:
+        """Return the question that `to_json` wrote, over the table's domain; `where` if it was read already."""
         return cls(
             values["table"],
             tuple(Measure.from_json(measure, domain) for measure in values["measures"]),
             tuple(values["keys"]),
-            Predicate.from_json(values["where"], domain),
+            Predicate.from_json(values["where"], domain) if where is None else where,
             WrittenKeys.from_json(values["written"]) if "written" in values else None,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpnotebook.errors import WorkloadError, shorten
 
 MEMORY_LIMIT = 2**31  # bytes of the largest single array that is ever built
+SHORT = 1_000  # characters of a workload that are kept
 LARGEST_NORM = 2**62  # sums of two numbers below it are 64-bit integers
 
 Array = NDArray[Any]
@@ -171,6 +173,16 @@ class Workload(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return the workload as JSON values; `Workload.from_json` reads them."""
         return {"kind": self.kind, **{field.name: _plain(getattr(self, field.name)) for field in fields(self)}}
+
+    @property
+    def text(self) -> str:
+        """What `to_json` returns as one text; a short one is written once, as thousands of questions share a few."""
+        found: str | None = self.__dict__.get("_text")
+        if found is None:
+            found = json.dumps(self.to_json(), sort_keys=True)
+            if len(found) <= SHORT:
+                self.__dict__["_text"] = found
+        return found
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Workload:

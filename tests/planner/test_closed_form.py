@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
+from dpnotebook.planner.asked_histogram import AskedProducts
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.history import History
 from dpnotebook.planner.in_closed_form import InClosedForm
@@ -292,3 +293,48 @@ def test_one_measurement_of_many_cells_says_all_that_its_atoms_do(law):
         np.testing.assert_allclose(soon.variances, whole.variances, rtol=1e-8)
         np.testing.assert_allclose(soon.estimates()[0], whole.estimates()[0], rtol=1e-7)
         assert soon.sources() == whole.sources()
+
+
+def test_what_a_proposal_leaves_as_it_is_is_worked_out_once_a_question(monkeypatch):
+    looked = []
+    monkeypatch.setattr(
+        AskedProducts, "of", lambda self, source, of=AskedProducts.of: looked.append((self, source)) or of(self, source)
+    )
+    recorded, everything = RecordedRepeats(), predicate("")
+
+    def item(number, keys, where, variance):
+        axes = axes_of(keys, where)
+        operator = Kron(*(Identity(axis.size) for axis in axes)) if len(axes) > 1 else Identity(axes[0].size)
+        planned = Planned(Measurement(operator, axes, where), Fraction(variance), 0)
+        return item_of(planned, (number, 0), None, LAPLACE)
+
+    for number, text in enumerate(CONDITIONS, 1):
+        recorded.add(item(number, ["age"], predicate(text), number))
+    closed = ClosedForm(DOMAIN)
+    for known in recorded.changed(0):
+        closed.put(known)
+    axes = axes_of(["age"], predicate("city == 'a'"))
+    part = ProductTerm(axes, predicate("city == 'a'"), Identity(5), 1.0, np.arange(0))
+    first = closed.known(part, 1.0, 1.0)
+    before = len(looked)
+    assert before >= 1
+    again = ProductTerm(axes, predicate("city == 'a'"), Identity(5), 1.0, np.arange(0))  # an equal question
+    assert [a is b for a, b in zip(first.found, closed.known(again, 1.0, 1.0).found, strict=True)]
+    assert len(looked) == before
+    for variance in (1, 2, 3):
+        proposed = closed.copy()
+        beside = recorded.supposed([item(100 + variance, ["age"], predicate("city == 'a'"), variance)])
+        for known in beside.values():
+            proposed.put(known)
+        found = proposed.known(part, 1.0, 1.0)
+        assert len(looked) == before + variance  # the one source that the proposal is of
+        anew = ClosedForm(DOMAIN)
+        for known in (recorded.by_queries | beside).values():
+            anew.put(known)
+        assert found.variances.tolist() == anew.known(part, 1.0, 1.0).variances.tolist()
+        assert (found.variances < first.variances).all()
+        looked[before + variance :] = []
+    other = ProductTerm(axes_of(["age"], everything), everything, Identity(5), 1.0, np.arange(0))
+    here = len(looked)
+    assert closed.known(other, 1.0, 1.0) is not None
+    assert len(looked) > here  # another question

@@ -3,6 +3,7 @@
 Nothing here reads a clock: what is counted is how often something is read, parsed, added and held.
 """
 
+import json
 import tracemalloc
 from collections import Counter
 from fractions import Fraction
@@ -11,20 +12,22 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.ledger import ledger as ledger_module
-from dpnotebook.planner import least_squares_state
+from dpnotebook.planner import least_squares_state, plan_json
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
-from dpnotebook.predicate import Predicate
+from dpnotebook.predicate import Predicate, diagram, predicate
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Question, Summand
-from dpnotebook.workload import Identity
+from dpnotebook.workload import Identity, Kron, Prefix, Stack, Total
 
 BUDGETS = {"laplace": dpn.Budget(1000.0), "gaussian": dpn.Budget(1000.0, 1e-6)}
 LEVELS, REPEATS = 100, 3_000
@@ -158,9 +161,9 @@ def test_a_plan_of_what_was_asked_often_reads_each_record_once_in_a_session(tmp_
         read[record.number] += 1
         return record
 
-    def parsing(cls, values, domain):
+    def parsing(cls, *given):
         asked["questions"] += 1
-        return parse(cls, values, domain)
+        return parse(cls, *given)
 
     monkeypatch.setattr(ledger_module, "read_record", reading)
     monkeypatch.setattr(Question, "from_json", classmethod(parsing))
@@ -177,3 +180,47 @@ def test_a_plan_of_what_was_asked_often_reads_each_record_once_in_a_session(tmp_
     assert row.picked.rows == 20  # levels of age
     assert asked["questions"] <= 2  # what a row may be picked from is parsed once, however often it was asked
     assert sum(read.values()) == before
+
+
+def test_conditions_and_operators_of_many_questions_are_read_and_written_once_each(tmp_path, monkeypatch):
+    session, table = opened("laplace", tmp_path / "ledger")
+    conditions = ["age < 10", "age >= 5 and sex == 'F'", "age in [1, 3, 5] or sex == 'M'", "age == 7"]
+    for where in [*conditions, None]:
+        for of in (table, table.groupby("sex"), table.groupby("age"), table.groupby(["age", "sex"])):
+            of.count(where=where, epsilon=0.1, fresh=True).run()
+    session.close()
+    session, table = opened("laplace", tmp_path / "ledger")
+    releases = session.ledger.news("t")[1]
+    assert len(releases) == 4 * (len(conditions) + 1)
+    counted = Counter()
+
+    def counting(name, owner, attribute):
+        work = getattr(owner, attribute)
+        monkeypatch.setattr(owner, attribute, lambda *given: counted.update([name]) or work(*given))
+
+    counting("read", diagram, "read")
+    counting("named", predicate, "_key_of")
+    counting("written", Kron, "to_json")
+    plan_json._few_operators.cache_clear()  # as in a process that has just begun
+    history = History(table._table.domain, "laplace")
+    history.take(releases)
+    keys = {item.measurement.key for item in history.items.values()}
+    assert len(history.items) == len(releases)
+    assert len(keys) > 2 * len(conditions)  # far more than there are conditions
+    assert counted["read"] == len(conditions) + 1
+    assert counted["named"] <= len(conditions) + 1
+    assert 0 < counted["written"] <= 5  # as there are at most five sizes of a table of both columns
+
+
+@given(
+    st.sampled_from([Identity(3), Kron(Identity(2), Prefix(4)), 2 * Prefix(3), Stack(Identity(2), Total(2))]), st.data()
+)
+def test_a_measurements_key_is_what_its_values_are_as_one_text(operator, data):
+    domain = Domain({"x": dpn.Range(0, 9), 'it\'s "y"': ["F", "M"]})
+    axes = tuple(Axis(name, tuple(data.draw(st.lists(st.integers(0, 9), max_size=4)))) for name in domain.names)
+    where = Predicate.parse("x < 5", domain) if data.draw(st.booleans()) else Predicate.everything(domain)
+    summand = data.draw(st.sampled_from([Summand(), Summand("x", Fraction(0), Fraction(9), Fraction(1, 2))]))
+    measured = Measurement(operator, axes, where, summand)
+    sides = [[axis.attribute, axis.runs] for axis in axes]
+    whole = json.dumps([operator.to_json(), sides, where.key, summand.to_json()], sort_keys=True)
+    assert measured.key == whole
