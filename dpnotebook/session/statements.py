@@ -217,6 +217,7 @@ class Statements:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.analysis.contributions import needs_few
+        from dpnotebook.sql.analysis.unit_sums import adds_up_rows
         from dpnotebook.sql.dry_run import check_outer
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
@@ -276,12 +277,15 @@ class Statements:
 
         found = suited(statement)
         if accuracy.epsilon is not None and (fresh or not self._is_paid(found, accuracy)):
-            wanted = self._wanted(contribution)
-            for by in ("columns", "conditions"):
-                grouped = analyse(text, relations, parameters, wanted, bounds, statement.rates, by)
-                if grouped.grouped and all(select.selection == "all" for select in grouped.selects):
-                    check_outer(grouped, relations)
-                    together = suited(at_epsilon(grouped, self.ledger.accountant)[0])
+            ways = ["columns", "conditions"]
+            by_rows = not self.ledger.accountant.law.euclidean and contribution is None and planned is None
+            ways += ["units"] if by_rows and all(map(adds_up_rows, found.selects)) else []
+            for by in ways:
+                wanted = self._wanted(contribution)
+                other = analyse(text, relations, parameters, wanted, bounds, statement.rates, by)
+                if other.grouped and all(select.selection == "all" for select in other.selects):
+                    check_outer(other, relations)
+                    together = suited(at_epsilon(other, self.ledger.accountant)[0])
                     found = found if not fresh and _is_free(ask(found)) else together
                     break
         statement = found

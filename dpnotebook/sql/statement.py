@@ -124,8 +124,8 @@ class Statement:
     rates
         Whether ratios of counts in it are measured as the means that they are.
     grouped
-        How aggregates of disjoint rows in it are measured as one grouping, by "columns" or by "conditions"; None where
-        each is measured for itself.
+        How aggregates of disjoint rows in it are measured as one grouping, by "columns" or by "conditions"; or "units"
+        for sums of what each unit adds up. None where each is measured for itself, and by rows.
     parts
         Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
         numbered from 1; None where they can be in any.

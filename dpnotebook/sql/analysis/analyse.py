@@ -58,8 +58,8 @@ def analyse(
     rates
         Whether counts over counts that they are a part of are measured as means, and not each for itself.
     grouped
-        How aggregates of disjoint rows side by side are measured as one grouping, by "columns" or by "conditions"; None
-        to measure each for itself.
+        How aggregates of disjoint rows side by side are measured as one grouping, by "columns" or by "conditions"; or
+        "units" for sums of what each unit adds up. None to measure each for itself, and by rows.
 
     Raises
     ------

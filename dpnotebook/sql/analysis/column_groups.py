@@ -27,8 +27,13 @@ WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset",
 # Texts that are different values of any type that they can be cast to: words, and days that are written out.
 DIFFERENT = (re.compile(r"[^\W\d].*", re.DOTALL), re.compile(r"\d{4}-\d{2}-\d{2}"))
 WORDS = ("nan", "inf", "infinity", "true", "false", "t", "f", "yes", "no", "y", "n")  # several of them for one value
-COMPARED = {exp.LT: (False, False), exp.LTE: (False, True), exp.GT: (True, False), exp.GTE: (True, True)}
-TURNED = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+COMPARED: dict[type[exp.Expr], tuple[bool, bool]] = {
+    exp.LT: (False, False),
+    exp.LTE: (False, True),
+    exp.GT: (True, False),
+    exp.GTE: (True, True),
+}
+TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ def _grouped(select: exp.Select, some: list[_Some], by_column: bool, text: Text)
     """Return the select over the grouping: the same one, in whatever order its groups are written."""
     written = {one.values: one.chosen for one in reversed(some)}
     chosen = dict(sorted(written.items(), key=lambda one: one[1].sql(DIALECT)))
-    places = {values: exp.Literal.number(place) for place, values in enumerate(chosen)}
+    places: dict[_Values, exp.Expr] = {values: exp.Literal.number(i) for i, values in enumerate(chosen)}
     key: exp.Expr = exp.Case(
         ifs=[exp.If(this=chosen[values].copy(), true=place.copy()) for values, place in list(places.items())[:-1]],
         default=exp.Literal.number(len(places) - 1),

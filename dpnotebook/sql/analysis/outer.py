@@ -18,6 +18,7 @@ from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.rolled_up import add_counts
 from dpnotebook.sql.analysis.roots import as_deviations, as_variances
+from dpnotebook.sql.analysis.unit_sums import as_sums_of_units
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
@@ -62,8 +63,8 @@ class Outer:
     private
         The private selects as they were read; None for one that reads a WITH clause around it.
     grouped
-        How aggregates of disjoint rows side by side are measured as one grouping: by "columns" or "conditions"; None
-        where each is measured for itself.
+        How aggregates of disjoint rows side by side are measured as one grouping: by "columns" or "conditions"; or
+        "units" for sums of what each unit adds up. None where each is measured for itself, and by rows.
     has_rates, has_groups
         Whether some are.
     """
@@ -137,9 +138,20 @@ class Outer:
         if self.grouped is None or not self.is_private(query, environment):
             return query
         self._as_usual(query)
-        found = as_groups(query, self.grouped, self.reader.text)
+        if self.grouped == "units":
+            found = self._of_units(query, environment)
+        else:
+            found = as_groups(query, self.grouped, self.reader.text)
         self.has_groups |= found is not None
         return found or query
+
+    def _of_units(self, query: exp.Select, environment: Environment) -> exp.Select | None:
+        """Return sums of what each unit of one protected table adds up."""
+        table = from_of(query)
+        if not isinstance(table, exp.Table) or self.reader.common_table(table, environment) is not None:
+            return None
+        unit = find_relation(table, self.reader.relations, self.reader.text).unit
+        return None if unit is None else as_sums_of_units(query, unit, self.reader.text)
 
     def _as_usual(self, query: exp.Select) -> None:
         """Write what a private select asks for as what is measured for it."""
