@@ -45,6 +45,7 @@ from dpnotebook.sql.aggregates.norms import norm_edges, runs_end
 from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
 from dpnotebook.sql.aggregates.taken import REACH, Taken
 from dpnotebook.sql.aggregates.value_range import (
+    BEHIND,
     FINE,
     ROUNDS,
     found_bins,
@@ -78,6 +79,7 @@ FEW_BINS = 4  # inside declared bounds: so few do not tell where among them valu
 NEAR = Fraction(0), Fraction(1)  # bounds of truth values, and of shares
 COARSE = 8  # bins of equal width between declared bounds that are near, beside the two ends
 END = 2.0**-20  # of that width, what is a bin of its own at either end: of truth values all are there
+PERHAPS = 0.05  # how likely noise alone makes the last histogram reach farther, where that tells of no units in the end
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 # Powers of two times the noise, for which bounds are tried of each column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
@@ -498,7 +500,8 @@ def _measured(
     locating, each = costs.of_locating(units, accountant.law), costs.of_others(units)
     scale = histogram_scale(accountant, locating)
     spread = math.sqrt(accountant.law.variance(scale))
-    between, whole, told = wider(bounds), with_tails(bounds), bounds
+    whole = _with_far(with_tails(bounds), magnitudes, first, accountant)
+    between, told = wider(bounds), bounds
     surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
         found = located(noisy(FINE, between, scale) / parts, spread, between, units, ratio)
@@ -526,6 +529,19 @@ def _measured(
         ), spent + each
     beyond = far_magnitudes(magnitudes, first, accountant.noise, (places[0], places[-1]))
     return ValueHistogram(told, places, numbers, parts, spread, ratio, sure, beyond), spent + each
+
+
+def _with_far(tails: Bounds, magnitudes: NDArray[np.float64], scale: Fraction, accountant: Accountant) -> Bounds:
+    """Return bounds of a histogram that reach as well for far magnitudes that perhaps have units.
+
+    Such as salaries among small payments of the other sign: they are no tail of these. It has less noise than the
+    magnitudes have, and tells whether any are there, and how many.
+    """
+    ends = float(tails[0]), float(tails[1])
+    farthest = BEHIND * max(map(abs, ends))
+    seen = far_magnitudes(magnitudes, scale, accountant.noise, ends, PERHAPS, farthest)
+    far = [FARTHER * place for place, _ in seen]
+    return min(map(Fraction, (tails[0], *far))), max(map(Fraction, (tails[1], *far)))
 
 
 def _as_units_add_up(

@@ -37,6 +37,21 @@ def test_an_average_of_many_small_and_few_large_amounts(seed, same_noise):
     assert (told["a_upper"] - told["a_lower"] < 3 * true).all()
 
 
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("seed", range(8))
+def test_large_amounts_of_the_other_sign_where_rows_count_one_by_one(seed, same_noise):
+    """They are no tail of the others, beyond which nothing was looked at: an average was -42 where 68 is true."""
+    frame = payments(seed).groupby("person").head(1)
+    with closing(Session(Budget(8.0), ":memory:", confirm="never")) as session:
+        session.protect(frame, "payments", unit="person", max_rows=1)
+        text = "SELECT AVG(amount) AS a, STDDEV_POP(amount) AS s FROM payments"
+        told = session.sql(text, epsilon=1.0).run().frame
+    true, spread = frame["amount"].mean(), frame["amount"].std()
+    assert abs(told["a"][0] - true) < 0.2 * true
+    assert told["a_lower"][0] <= true <= told["a_upper"][0]
+    assert abs(told["s"][0] - spread) < 0.3 * spread
+
+
 @pytest.fixture(scope="module")
 def alarms():
     """A share of rows of people who have about 15: few of the rows, and few of the people, have an alarm."""
