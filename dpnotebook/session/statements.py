@@ -277,7 +277,7 @@ class Statements:
 
         found = suited(statement)
         if accuracy.epsilon is not None and (fresh or not self._is_paid(found, accuracy)):
-            ways = ["columns", "conditions"]
+            ways = ["columns", "conditions"] if statement.can_group else []
             by_rows = not self.ledger.accountant.law.euclidean and contribution is None and planned is None
             ways += ["units"] if by_rows and all(map(adds_up_rows, found.selects)) else []
             for by in ways:

@@ -195,18 +195,3 @@ def test_what_was_paid_each_for_itself_stays_free(people, same_noise, monkeypatc
         again = session.sql(FILTERED, epsilon=1.0)
         assert again.plan.free
         assert again.run().frame.a[0] == paid.frame.a[0]
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
-def test_they_are_as_close_as_groups_are(people, same_noise, delta):
-    """Each for itself they had two to thirty times the error."""
-    found = {}
-    for text in (FILTERED, BY_GROUP):
-        errors = []
-        for _ in range(3):
-            with contextlib.closing(dpn.Session(dpn.Budget(3.0, delta), ":memory:")) as session:
-                frame = protected(session, people).sql(text, epsilon=0.5).run().frame
-                errors.append(frame.a_upper[0] - frame.a_lower[0])
-        found[text] = np.median(errors)
-    assert found[FILTERED] < 1.5 * found[BY_GROUP]

@@ -148,6 +148,7 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bo
         tuple(outer.public),
         rates=outer.has_rates,
         grouped=grouped if outer.has_groups else None,
+        can_group=outer.can_group,
     )
 
 

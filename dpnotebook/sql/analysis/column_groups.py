@@ -142,6 +142,23 @@ def as_groups(select: exp.Select, by: str, text: Text) -> exp.Select | None:
     text
         The statement.
     """
+    some = _of_some(select, by)
+    return None if some is None else _grouped(select, some, by == "columns", text)
+
+
+def is_grouping(select: exp.Select) -> bool:
+    """Return whether a select would be a grouping by conditions.
+
+    Parameters
+    ----------
+    select
+        The select as it was read.
+    """
+    return _of_some(select, "conditions") is not None
+
+
+def _of_some(select: exp.Select, by: str) -> list[_Some] | None:
+    """Return of which rows each call of a select is, in their order; None where that makes no grouping."""
     if clause_of(select) is not None or any(select.args.get(part) for part in WITHOUT) or expression_queries(select):
         return None
     calls = calls_of(select)
@@ -153,7 +170,7 @@ def as_groups(select: exp.Select, by: str, text: Text) -> exp.Select | None:
         some = [one for one in found if one is not None]
         plain = isinstance(of.of, exp.Column) and all(one.values.one is not None for one in some)
         if len(some) == len(calls) and _saves(some) and (plain or by == "conditions"):
-            return _grouped(select, some, by == "columns", text)
+            return some
     return None
 
 

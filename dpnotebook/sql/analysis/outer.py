@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
-from dpnotebook.sql.analysis.column_groups import as_groups
+from dpnotebook.sql.analysis.column_groups import as_groups, is_grouping
 from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
@@ -67,6 +67,8 @@ class Outer:
         "units" for sums of what each unit adds up. None where each is measured for itself, and by rows.
     has_rates, has_groups
         Whether some are.
+    can_group
+        Whether some would be measured as one grouping, by conditions.
     """
 
     reader: Reader
@@ -79,6 +81,7 @@ class Outer:
     private: list[exp.Select | None] = field(default_factory=list)
     has_rates: bool = False
     has_groups: bool = False
+    can_group: bool = False
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
     def query(self, query: exp.Expr, environment: Environment, above: VisibleNames = NOTHING) -> tuple[exp.Expr, Names]:
@@ -164,6 +167,7 @@ class Outer:
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
         self._as_usual(query)
+        self.can_group |= self.grouped is None and is_grouping(query)
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:
