@@ -217,6 +217,8 @@ class Statements:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.analysis.contributions import needs_few
+        from dpnotebook.sql.analysis.unit_sums import adds_up_rows
+        from dpnotebook.sql.dry_run import check_outer
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon
         from dpnotebook.sql.values_profile import finds_values, with_one_value
@@ -254,23 +256,39 @@ class Statements:
                 paid = ask(self._of_parts(statement, tables, parameters)) if new and not _is_free(planned) else planned
                 return paid if _is_free(paid) else planned
 
-        def read(wanted: str | None, within: ValueBounds | None) -> Statement:
-            found = analyse(text, relations, parameters, wanted, within, statement.rates)
-            return at_epsilon(found, self.ledger.accountant)[0]
+        def suited(statement: Statement) -> Statement:
+            def read(wanted: str | None, within: ValueBounds | None) -> Statement:
+                found = analyse(text, relations, parameters, wanted, within, statement.rates, statement.grouped)
+                return at_epsilon(found, self.ledger.accountant)[0]
 
-        wanted = contribution if bounded or all(map(needs_few, statement.selects)) else "as it is"
-        statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)
-        if bounds is None and any(one.within for select in statement.selects for one in select.aggregates):
+            wanted = contribution if bounded or all(map(needs_few, statement.selects)) else "as it is"
+            statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)
+            if bounds is None and any(one.within for select in statement.selects for one in select.aggregates):
 
-            def clamped() -> Statement:
-                found = read(self._wanted(contribution), "declared")
-                return self._with_suited_norms(found, partial(read, within="declared"), wanted, accuracy, fresh)
+                def clamped() -> Statement:
+                    found = read(self._wanted(contribution), "declared")
+                    return self._with_suited_norms(found, partial(read, within="declared"), wanted, accuracy, fresh)
 
-            statement = self._inside_or(clamped, statement, accuracy, fresh)
-        if accuracy.epsilon is not None and finds_values(statement):
-            statement = self._paid_or(partial(with_one_value, statement), statement, accuracy, fresh)
-        given = {"contribution": contribution, "bounds": bounds}
-        statement = replace(statement, options={name: said for name, said in given.items() if said is not None})
+                statement = self._inside_or(clamped, statement, accuracy, fresh)
+            if accuracy.epsilon is not None and finds_values(statement):
+                statement = self._paid_or(partial(with_one_value, statement), statement, accuracy, fresh)
+            given = {"contribution": contribution, "bounds": bounds}
+            return replace(statement, options={name: said for name, said in given.items() if said is not None})
+
+        found = suited(statement)
+        if accuracy.epsilon is not None and (fresh or not self._is_paid(found, accuracy)):
+            ways = ["columns", "conditions"] if statement.can_group else []
+            by_rows = not self.ledger.accountant.law.euclidean and contribution is None and planned is None
+            ways += ["units"] if by_rows and all(map(adds_up_rows, found.selects)) else []
+            for by in ways:
+                wanted = self._wanted(contribution)
+                other = analyse(text, relations, parameters, wanted, bounds, statement.rates, by)
+                if other.grouped and all(select.selection == "all" for select in other.selects):
+                    check_outer(other, relations)
+                    together = suited(at_epsilon(other, self.ledger.accountant)[0])
+                    found = found if not fresh and _is_free(ask(found)) else together
+                    break
+        statement = found
         by_itself = ask(self._of_parts(statement, tables, parameters))
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
 

@@ -123,6 +123,11 @@ class Statement:
         With which `contribution=` and `bounds=` it was asked, where it was with any.
     rates
         Whether ratios of counts in it are measured as the means that they are.
+    grouped
+        How aggregates of disjoint rows in it are measured as one grouping, by "columns" or by "conditions"; or "units"
+        for sums of what each unit adds up. None where each is measured for itself, and by rows.
+    can_group
+        Whether aggregates of disjoint rows in it, each measured for itself, would be one grouping.
     parts
         Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
         numbered from 1; None where they can be in any.
@@ -136,6 +141,8 @@ class Statement:
     units: Mapping[str, str] = field(default_factory=dict, compare=False)
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     rates: bool = field(default=False, compare=False)
+    grouped: str | None = field(default=None, compare=False)
+    can_group: bool = field(default=False, compare=False)
 
     def code(self, accuracy: str) -> str:
         """Return the Python that asks it, given how accurately that is in Python, if it does not say that itself."""

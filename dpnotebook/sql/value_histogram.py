@@ -45,6 +45,7 @@ from dpnotebook.sql.aggregates.norms import norm_edges, runs_end
 from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
 from dpnotebook.sql.aggregates.taken import REACH, Taken
 from dpnotebook.sql.aggregates.value_range import (
+    BEHIND,
     FINE,
     ROUNDS,
     found_bins,
@@ -78,6 +79,8 @@ FEW_BINS = 4  # inside declared bounds: so few do not tell where among them valu
 NEAR = Fraction(0), Fraction(1)  # bounds of truth values, and of shares
 COARSE = 8  # bins of equal width between declared bounds that are near, beside the two ends
 END = 2.0**-20  # of that width, what is a bin of its own at either end: of truth values all are there
+BOTH = 4.0  # standard deviations of noise, for what seemed to be there before
+PERHAPS = 0.05  # how likely noise alone makes the last histogram reach farther, where that tells of no units in the end
 FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
 # Powers of two times the noise, for which bounds are tried of each column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
@@ -99,7 +102,8 @@ class ValueHistogram:
     scale, tail_ratio
         Standard deviation of the noise in units, and how many times as wide Gaussian noise is that is far out as often.
     sure
-        What bounds hold at least, where nearly all that finer bins tell is one value, and others are far from it.
+        What bounds hold at least, where nearly all that finer bins tell is one value and others are far from it, or
+        where two histograms together tell of units far away.
     beyond
         Orders of magnitude behind the bins in which there seem to be units too, such as those of a code for missing
         values: where that is, and the noisy number of units.
@@ -498,7 +502,9 @@ def _measured(
     locating, each = costs.of_locating(units, accountant.law), costs.of_others(units)
     scale = histogram_scale(accountant, locating)
     spread = math.sqrt(accountant.law.variance(scale))
-    between, whole, told = wider(bounds), with_tails(bounds), bounds
+    seen = _perhaps_far(with_tails(bounds), magnitudes, first, accountant)
+    whole = _with_far(with_tails(bounds), seen)
+    between, told = wider(bounds), bounds
     surely, sure = bounds, None
     for _ in range(ROUNDS - 1):
         found = located(noisy(FINE, between, scale) / parts, spread, between, units, ratio)
@@ -517,6 +523,8 @@ def _measured(
     spread = math.sqrt(accountant.law.variance(scale))
     counts = noisy(edges.size - 1, edges, scale)
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
+    if far := _surely_far(seen, counts / parts, edges, spread):
+        sure = min(*far, *(sure or bounds)), max(*far, *(sure or bounds))
     if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
         told = surely
     squares = function_of(aggregate.kind).squares or function_of(aggregate.kind).paired
@@ -526,6 +534,38 @@ def _measured(
         ), spent + each
     beyond = far_magnitudes(magnitudes, first, accountant.noise, (places[0], places[-1]))
     return ValueHistogram(told, places, numbers, parts, spread, ratio, sure, beyond), spent + each
+
+
+def _with_far(tails: Bounds, seen: list[tuple[float, float]]) -> Bounds:
+    """Return bounds of a histogram that reach as well for far magnitudes that perhaps have units.
+
+    Such as salaries among small payments of the other sign: they are no tail of these. It has less noise than the
+    magnitudes have, and tells whether any are there, and how many.
+    """
+    far = [Fraction(BEHIND * place) for place, _ in seen]
+    return min([tails[0], *far]), max([tails[1], *far])
+
+
+def _perhaps_far(
+    tails: Bounds, magnitudes: NDArray[np.float64], scale: Fraction, accountant: Accountant
+) -> list[tuple[float, float]]:
+    """Return far magnitudes that perhaps have units, and the noisy number of these."""
+    ends = float(tails[0]), float(tails[1])
+    farthest = BEHIND * max(map(abs, ends))
+    return list(far_magnitudes(magnitudes, scale, accountant.noise, ends, PERHAPS, farthest))
+
+
+def _surely_far(
+    seen: list[tuple[float, float]], counts: NDArray[np.float64], edges: NDArray[np.float64], scale: float
+) -> list[Fraction]:
+    """Return the far ends of magnitudes that have units by both histograms, of which each alone may be noise."""
+    found = []
+    for place, _ in seen:
+        low, high = sorted((place * 2 / 3, place * 4 / 3))  # of the order of magnitude in whose middle it is
+        inside = (edges[1:] > low) & (edges[:-1] < high)
+        if counts[inside].sum() >= BOTH * scale * math.sqrt(max(int(inside.sum()), 1)):
+            found.append(Fraction(low if place < 0.0 else high))
+    return found
 
 
 def _as_units_add_up(

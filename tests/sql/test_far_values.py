@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpnotebook import Budget, Session, Unit
+from dpnotebook.sql.aggregates.bounds import magnitude_edges
+from dpnotebook.sql.aggregates.value_range import range_edges
+from dpnotebook.sql.value_histogram import _perhaps_far, _surely_far, _with_far
 
 PEOPLE = 12_000
 
@@ -35,6 +40,37 @@ def test_an_average_of_many_small_and_few_large_amounts(seed, same_noise):
     assert (np.abs(told["a"] - true) < 0.7 * true).all()
     assert ((told["a_lower"] <= true) & (true <= told["a_upper"])).sum() >= 3
     assert (told["a_upper"] - told["a_lower"] < 3 * true).all()
+
+
+def test_large_amounts_of_the_other_sign_where_rows_count_one_by_one(same_noise):
+    """They are no tail of the others, beyond which nothing was looked at: an average was -42 where 68 is true."""
+    off, held = [], []
+    for seed in range(6):
+        frame = payments(seed).groupby("person").head(1)
+        with closing(Session(Budget(8.0), ":memory:", confirm="never")) as session:
+            session.protect(frame, "payments", unit="person", max_rows=1)
+            text = "SELECT AVG(amount) AS a, STDDEV_POP(amount) AS s FROM payments"
+            told = session.sql(text, epsilon=1.0).run().frame
+        true, spread = frame["amount"].mean(), frame["amount"].std()
+        off.append((told["a"][0] / true - 1.0, told["s"][0] / spread - 1.0))
+        held.append(told["a_lower"][0] <= true <= told["a_upper"][0])
+    assert (np.abs(off) < [0.2, 0.3]).all()
+    assert sum(held) >= 4
+
+
+def test_noise_alone_makes_nothing_seem_far_away():
+    """Once in twenty tables the last histogram looks farther, and hardly ever both together tell of units there."""
+    random, scale, tables = np.random.default_rng(4), Fraction(50), 3_000
+    laplace, tails, size = SimpleNamespace(noise="laplace"), (Fraction(-64), Fraction(64)), magnitude_edges().size - 1
+    looked = surely = 0
+    for _ in range(tables):
+        seen = _perhaps_far(tails, random.laplace(0.0, 50.0, size), scale, laplace)
+        edges = range_edges((Fraction(-5), Fraction(5)), _with_far(tails, seen))
+        counts = random.laplace(0.0, 20.0, edges.size - 1)
+        looked += bool(seen)
+        surely += bool(_surely_far(seen, counts, edges, 20.0 * np.sqrt(2.0)))
+    assert 0.02 < looked / tables < 0.06
+    assert surely <= 3
 
 
 @pytest.fixture(scope="module")

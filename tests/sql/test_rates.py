@@ -25,11 +25,21 @@ MEANS = {  # as people write them, and what of it is measured
     "filled in": "COUNT(income) / COUNT(*)",
     "among some": "COUNT(*) FILTER (WHERE employed AND age > 40) / COUNT(*) FILTER (WHERE age > 40)",
     "mean in two steps": "SUM(income) / COUNT(income)",
+    "mean of some in two steps": "SUM(income) FILTER (WHERE employed) / COUNT(income) FILTER (WHERE employed)",
+    "sum of some over their number": "SUM(income) FILTER (WHERE employed) / COUNT(*) FILTER (WHERE employed)",
+    "sum of some by case": "SUM(CASE WHEN employed THEN income ELSE 0 END) / COUNTIF(employed)",
+    "those with a value by case": "SUM(CASE WHEN employed THEN income ELSE 0 END) "
+    "/ COUNT(CASE WHEN employed THEN income END)",
+    "of some among more": "SUM(CASE WHEN employed AND age > 40 THEN income END) / COUNTIF(age > 40)",
+    "of what is worked out": "SUM(income * income - 2 * income) / COUNT(income)",
 }
 RATIOS = {  # that are no such means
     "other rows": "COUNT_IF(age > 64) / COUNT_IF(age BETWEEN 16 AND 64)",
     "not all above are below": "COUNT_IF(employed) / COUNT_IF(age > 40)",
     "of other values": "SUM(income) / COUNT(age)",
+    "of values of two": "SUM(income * age) / COUNT(income)",
+    "sum of more than are below": "SUM(income) FILTER (WHERE employed) / COUNTIF(employed AND age > 40)",
+    "sum of others": "SUM(income) FILTER (WHERE age > 40) / COUNTIF(employed)",
     "two sums": "SUM(income) / SUM(age)",
     "turned round": "COUNT(*) / COUNT_IF(employed)",
     "whole numbers": "COUNT_IF(employed) // COUNT(*)",

@@ -259,7 +259,12 @@ def surely_between(noisy: ArrayLike, scale: Fraction, noise: Noise) -> Bounds | 
 
 
 def far_magnitudes(
-    noisy: ArrayLike, scale: Fraction, noise: Noise, within: tuple[float, float]
+    noisy: ArrayLike,
+    scale: Fraction,
+    noise: Noise,
+    within: tuple[float, float],
+    rarely: float = NEAR,
+    farthest: float = math.inf,
 ) -> tuple[tuple[float, float], ...]:
     """Return orders of magnitude outside bounds that seem to have units, which noise does once in a thousand tables.
 
@@ -269,6 +274,10 @@ def far_magnitudes(
         As for `found`.
     within
         Bounds, in which finer bins tell of units.
+    rarely
+        How likely noise alone makes some seem to have units, if not once in a thousand tables.
+    farthest
+        The largest magnitude that is looked at.
 
     Returns
     -------
@@ -276,7 +285,8 @@ def far_magnitudes(
     """
     counts, edges = np.asarray(noisy, dtype=float), magnitude_edges()
     outside = (edges[:-1] >= within[1]) | (edges[1:] <= within[0])
-    told = outside & (counts >= reached(noise, scale, NEAR / max(int(outside.sum()), 1)))
+    outside &= np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) <= farthest
+    told = outside & (counts >= reached(noise, scale, rarely / max(int(outside.sum()), 1)))
     return tuple((float(edges[i : i + 2].mean()), float(counts[i])) for i in np.flatnonzero(told))
 
 

@@ -33,6 +33,7 @@ def analyse(
     contribution: str | None = None,
     bounds: ValueBounds | None = None,
     rates: bool = True,
+    grouped: str | None = None,
 ) -> Statement:
     """Return what a statement asks: its private aggregations, and what is worked out from their releases.
 
@@ -56,6 +57,9 @@ def analyse(
         bounds inside these; None finds them for columns of which wide ones may be declared.
     rates
         Whether counts over counts that they are a part of are measured as means, and not each for itself.
+    grouped
+        How aggregates of disjoint rows side by side are measured as one grouping, by "columns" or by "conditions"; or
+        "units" for sums of what each unit adds up. None to measure each for itself, and by rows.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def analyse(
     try:
         tree = with_public_values(surface.tree.copy(), relations, surface.text)
         tree = with_semi_joins(with_anti_joins(tree, relations), relations)
-        found = _analyse(tree, Reader(surface.text, relations, bounds), contribution, rates)
+        found = _analyse(tree, Reader(surface.text, relations, bounds), contribution, rates, grouped)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
@@ -102,15 +106,17 @@ def _check_writable(*texts: object) -> None:
                 raise SQLError("the statement or a parameter has half a character in it, which no text has") from None
 
 
-def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bool) -> Statement:
+def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bool, grouped: str | None) -> Statement:
     mentioned = {node.name.casefold() for node in tree.find_all(exp.Column)}
-    outer = Outer(reader, contribution, mentioned, rates)
+    outer = Outer(reader, contribution, mentioned, rates, grouped)
     top = tree
     while isinstance(top, exp.Subquery) and not any(
         top.args.get(part) for part in ("order", "limit", "offset", "with_")
     ):
         top = top.this
     query: str | None = None
+    if isinstance(top, exp.Select) and reader.status(top, {}) != "owned":
+        top = outer.as_groups(top, {})
     if isinstance(top, exp.Select) and outer.is_private(top, {}) and reader.status(top, {}) != "owned":
         query = _single(top, outer)
     else:
@@ -135,7 +141,15 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bo
     dates = {name: relation.dates for name, relation in reader.relations.items() if relation.dates}
     if dates:
         selects = [replace(select, dates=dates_of_keys(select.rows, dates)) for select in selects]
-    return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public), rates=outer.has_rates)
+    return Statement(
+        reader.text.statement,
+        tuple(selects),
+        query,
+        tuple(outer.public),
+        rates=outer.has_rates,
+        grouped=grouped if outer.has_groups else None,
+        can_group=outer.can_group,
+    )
 
 
 def _aggregates(top: exp.Expr) -> bool:

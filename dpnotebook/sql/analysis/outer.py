@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
+from dpnotebook.sql.analysis.column_groups import as_groups, is_grouping
 from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.rolled_up import add_counts
-from dpnotebook.sql.analysis.roots import as_deviations
+from dpnotebook.sql.analysis.roots import as_deviations, as_variances
+from dpnotebook.sql.analysis.unit_sums import as_sums_of_units
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
@@ -60,18 +62,26 @@ class Outer:
         The public tables that it reads.
     private
         The private selects as they were read; None for one that reads a WITH clause around it.
-    has_rates
+    grouped
+        How aggregates of disjoint rows side by side are measured as one grouping: by "columns" or "conditions"; or
+        "units" for sums of what each unit adds up. None where each is measured for itself, and by rows.
+    has_rates, has_groups
         Whether some are.
+    can_group
+        Whether some would be measured as one grouping, by conditions.
     """
 
     reader: Reader
     contribution: str | None
     mentioned: set[str]
     rates: bool = True
+    grouped: str | None = None
     found: list[Aggregation] = field(default_factory=list)
     public: dict[str, None] = field(default_factory=dict)
     private: list[exp.Select | None] = field(default_factory=list)
     has_rates: bool = False
+    has_groups: bool = False
+    can_group: bool = False
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
     def query(self, query: exp.Expr, environment: Environment, above: VisibleNames = NOTHING) -> tuple[exp.Expr, Names]:
@@ -106,6 +116,7 @@ class Outer:
             found.set("expression", self.query(query.expression, environment, above)[0])
         elif isinstance(query, exp.Select):
             self._refuse_rows(query, environment)
+            query = self.as_groups(query, environment)
             if self.is_private(query, environment):
                 shown = self.release(query, environment)
                 found, names = shown.listed(self.mentioned), tuple(shown.names)
@@ -125,12 +136,38 @@ class Outer:
         nodes = [] if first is None else [first, *(node.this for node in query.args.get("joins") or [])]
         return any(source_status(node, environment, self.reader) == "owned" for node in nodes)
 
+    def as_groups(self, query: exp.Select, environment: Environment) -> exp.Select:
+        """Return a private select over the grouping that its aggregates are, where they are to be asked like that."""
+        if self.grouped is None or not self.is_private(query, environment):
+            return query
+        self._as_usual(query)
+        if self.grouped == "units":
+            found = self._of_units(query, environment)
+        else:
+            found = as_groups(query, self.grouped, self.reader.text)
+        self.has_groups |= found is not None
+        return found or query
+
+    def _of_units(self, query: exp.Select, environment: Environment) -> exp.Select | None:
+        """Return sums of what each unit of one protected table adds up."""
+        table = from_of(query)
+        if not isinstance(table, exp.Table) or self.reader.common_table(table, environment) is not None:
+            return None
+        unit = find_relation(table, self.reader.relations, self.reader.text).unit
+        return None if unit is None else as_sums_of_units(query, unit, self.reader.text)
+
+    def _as_usual(self, query: exp.Select) -> None:
+        """Write what a private select asks for as what is measured for it."""
+        self.has_rates |= self.rates and as_means(query, self.contribution == "planned")
+        as_variances(query)
+        as_deviations(query)
+
     def release(self, query: exp.Select, environment: Environment) -> View:
         """Return what a private select shows of its release, which is added to those of the statement."""
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
-        self.has_rates |= self.rates and as_means(query, self.contribution == "planned")
-        as_deviations(query)
+        self._as_usual(query)
+        self.can_group |= self.grouped is None and is_grouping(query)
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:

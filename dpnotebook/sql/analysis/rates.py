@@ -81,7 +81,10 @@ def _mean_of(division: exp.Div, weighted: bool) -> tuple[exp.Expr, exp.Expr] | N
 
 
 def _averaged(call: Call, of: Call) -> exp.Expr | None:
-    """Return what the mean is of: 1 and 0 for counts; None where rows count above that do not below."""
+    """Return what the mean is of: 1 and 0 for counts; None where rows count above that do not below.
+
+    A sum over some rows, as of CASE and of FILTER, is over those that count below, or over some of these.
+    """
     among = _condition(of)
     if among is None:
         return None
@@ -91,10 +94,23 @@ def _averaged(call: Call, of: Call) -> exp.Expr | None:
             return _case(condition, ZERO.copy())
         if _parts(among) <= _parts(condition):
             return _case(condition, exp.Case(ifs=[exp.If(this=among.copy(), true=ZERO.copy())]))
-    if of.star and call.kind == "sum" and call.argument is not None:  # a row without a value counts as 0
+    if call.kind != "sum" or call.argument is None:
+        return None
+    if of.star:  # a row without a value counts as 0
         return exp.Coalesce(this=call.argument.copy(), expressions=[ZERO.copy()])
-    summed = call.kind == "sum" and call.argument is not None and among == _is_there(call.argument)
-    return call.argument.copy() if summed and call.argument is not None else None
+    if among in (_is_there(call.argument), _is_there(_only_column(call.argument))):
+        return call.argument.copy()
+    where, value = _branch(call.argument)
+    if where is None:
+        return None
+    some = exp.Case(ifs=[exp.If(this=where.copy(), true=value.copy())])
+    if among == _is_there(some):
+        return some
+    if not _parts(among) <= _parts(where):
+        return None
+    filled = exp.Coalesce(this=value.copy(), expressions=[ZERO.copy()])
+    others = [] if _parts(among) == _parts(where) else [exp.If(this=among.copy(), true=ZERO.copy())]
+    return exp.Case(ifs=[exp.If(this=where.copy(), true=filled), *others])
 
 
 def _weighted(call: Call, of: Call) -> tuple[exp.Expr, exp.Expr] | None:
@@ -164,6 +180,15 @@ def _condition(call: Call) -> exp.Expr | None:
 
 def _is_there(argument: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=argument.unnest().copy(), expression=exp.Null()))
+
+
+def _only_column(node: exp.Expr) -> exp.Expr:
+    """Return the one column that a value is worked out from, without which there is none; else the value itself."""
+    parts = [part for part in node.walk() if not isinstance(part, exp.Paren | exp.Identifier)]
+    columns = [part for part in parts if isinstance(part, exp.Column)]
+    steps = (exp.Column, exp.Literal, exp.Mul, exp.Add, exp.Sub, exp.Pow, exp.Neg)
+    known = columns and all(one == columns[0] for one in columns) and all(isinstance(part, steps) for part in parts)
+    return columns[0] if known else node
 
 
 def _case(condition: exp.Expr, default: exp.Expr) -> exp.Case:
