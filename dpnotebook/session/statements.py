@@ -21,10 +21,11 @@ from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_eps
 from dpnotebook.session.first_look import with_look
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.readings import Readings, bounded_by
 from dpnotebook.session.relations import Relations
 from dpnotebook.session.release import Release
 from dpnotebook.sql.ownership.reader import ValueBounds
-from dpnotebook.sql.statement import Relation, Statement
+from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +150,7 @@ class Statements:
                 f"bounds= is 'auto', 'declared' or left out, not {shorten(bounds)}; bounds of one's own are written in "
                 "the statement, as in AVG(x, contribution_bounds_per_row => (0, 100))"
             )
-        statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds)
+        statement = analyse(text, self.relations.known, parameters, bounded_by(contribution, self.ledger), bounds)
         check_outer(statement, self.relations.known)
         statement, own = at_epsilon(statement, self.ledger.accountant)
         if own is not None:
@@ -164,29 +165,32 @@ class Statements:
                 "ratios; or give epsilon="
             )
         if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
-            statement = analyse(text, self.relations.known, parameters, self._wanted(contribution), bounds, rates=False)
-        decide = partial(self._decided, session, text, parameters=parameters, contribution=contribution, bounds=bounds)
+            wanted = bounded_by(contribution, self.ledger)
+            statement = analyse(text, self.relations.known, parameters, wanted, bounds, rates=False)
 
         def decided(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
-            found = decide(statement, accuracy=accuracy, fresh=fresh, route=route)
+            readings = Readings(
+                self.ledger, self.relations.known, text, parameters, contribution, bounds, accuracy, fresh
+            )
+            found = self._decided(session, readings, statement, route)
             public = any(select.public and select.keys for select in statement.selects)
             if fresh or not public or _is_free(found):
                 return found
             # Earlier versions did not know the groups of public columns, or of several: what they released stays free.
             several = {name: replace(one, groups=None) for name, one in self.relations.known.items()}
-            keys, wanted = {statement.key}, self._wanted(contribution)
+            keys, wanted = {statement.key}, bounded_by(contribution, self.ledger)
             for known in (several, {name: replace(one, levels=None) for name, one in several.items()}):
                 if known is several and not any(select.together for select in statement.selects):
                     continue
+                then = replace(readings, relations=known)
                 try:
-                    before = analyse(text, known, parameters, wanted, bounds, rates=statement.rates)
+                    before = then.read(wanted, bounds, statement.rates)
                 except SQLError:  # of what was not answered then
                     continue
-                before = at_epsilon(before, self.ledger.accountant)[0]
                 if before.key in keys:
                     continue
                 keys.add(before.key)
-                earlier = decide(before, accuracy=accuracy, fresh=fresh, route=route, known=known)
+                earlier = self._decided(session, then, before, route)
                 if _is_free(earlier):
                     return earlier
             return found
@@ -202,42 +206,23 @@ class Statements:
         return moment.head, moment.waiting
 
     def _decided(
-        self,
-        session: SessionProtocol,
-        text: str,
-        statement: Statement,
-        parameters: Mapping[str, Any],
-        contribution: str | None,
-        bounds: ValueBounds | None,
-        accuracy: Accuracy,
-        fresh: bool,
-        route: Route | None,
-        known: Mapping[str, Relation] | None = None,
+        self, session: SessionProtocol, readings: Readings, statement: Statement, route: Route | None
     ) -> Query:
         """Return the query that answers a statement as the ledger stands; see `query`."""
-        from dpnotebook.sql.analysis.analyse import analyse
-        from dpnotebook.sql.analysis.contributions import needs_few
-        from dpnotebook.sql.analysis.unit_sums import adds_up_rows
-        from dpnotebook.sql.dry_run import check_outer
         from dpnotebook.sql.linear.questions import linear_question
-        from dpnotebook.sql.prices import at_epsilon
-        from dpnotebook.sql.values_profile import finds_values, with_one_value
 
-        relations = self.relations.known if known is None else known
         if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
-            counts = analyse(text, relations, parameters, self._wanted(contribution), bounds, rates=False)
-            counts = at_epsilon(counts, self.ledger.accountant)[0]
-            answer = self._decided(
-                session, text, counts, parameters, contribution, bounds, accuracy, fresh, route, relations
-            )
-            if not isinstance(answer.question, Statement) or counts_tell_rates(answer, self._is_paid(counts, accuracy)):
+            counts = readings.of_counts()
+            answer = self._decided(session, readings, counts, route)
+            if not isinstance(answer.question, Statement) or counts_tell_rates(answer, readings.is_paid(counts)):
                 return answer
 
+        contribution, parameters = readings.contribution, readings.parameters
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
         dates = self.relations.known[statement.table].dates
         question = linear_question(statement, tables, parameters, dates) if contribution != "l2" and bounded else None
-        ask = partial(Query, session, accuracy=accuracy, fresh=fresh, route=route)
+        ask = partial(Query, session, accuracy=readings.accuracy, fresh=readings.fresh, route=route)
         planned = None if question is None else ask(question, statement=statement)
         if planned is None and contribution != "l2" and bounded:
             joined = self._without_public_joins(statement, tables, parameters, ask)
@@ -256,40 +241,11 @@ class Statements:
                 paid = ask(self._of_parts(statement, tables, parameters)) if new and not _is_free(planned) else planned
                 return paid if _is_free(paid) else planned
 
-        def suited(statement: Statement) -> Statement:
-            def read(wanted: str | None, within: ValueBounds | None) -> Statement:
-                found = analyse(text, relations, parameters, wanted, within, statement.rates, statement.grouped)
-                return at_epsilon(found, self.ledger.accountant)[0]
-
-            wanted = contribution if bounded or all(map(needs_few, statement.selects)) else "as it is"
-            statement = self._with_suited_norms(statement, partial(read, within=bounds), wanted, accuracy, fresh)
-            if bounds is None and any(one.within for select in statement.selects for one in select.aggregates):
-
-                def clamped() -> Statement:
-                    found = read(self._wanted(contribution), "declared")
-                    return self._with_suited_norms(found, partial(read, within="declared"), wanted, accuracy, fresh)
-
-                statement = self._inside_or(clamped, statement, accuracy, fresh)
-            if accuracy.epsilon is not None and finds_values(statement):
-                statement = self._paid_or(partial(with_one_value, statement), statement, accuracy, fresh)
-            given = {"contribution": contribution, "bounds": bounds}
-            return replace(statement, options={name: said for name, said in given.items() if said is not None})
-
-        found = suited(statement)
-        if accuracy.epsilon is not None and (fresh or not self._is_paid(found, accuracy)):
-            ways = ["columns", "conditions"] if statement.can_group else []
-            by_rows = not self.ledger.accountant.law.euclidean and contribution is None and planned is None
-            ways += ["units"] if by_rows and all(map(adds_up_rows, found.selects)) else []
-            for by in ways:
-                wanted = self._wanted(contribution)
-                other = analyse(text, relations, parameters, wanted, bounds, statement.rates, by)
-                if other.grouped and all(select.selection == "all" for select in other.selects):
-                    check_outer(other, relations)
-                    together = suited(at_epsilon(other, self.ledger.accountant)[0])
-                    found = found if not fresh and _is_free(ask(found)) else together
-                    break
-        statement = found
-        by_itself = ask(self._of_parts(statement, tables, parameters))
+        found = readings.suited(statement, bounded)
+        together = readings.together(statement, found, bounded, planned is not None)
+        if together is not None and (readings.fresh or not _is_free(ask(found))):
+            found = together
+        by_itself = ask(self._of_parts(found, tables, parameters))
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
 
     def _without_public_joins(
@@ -316,154 +272,11 @@ class Statements:
             if text is None:
                 return None
             check_whole(surface)
-            found = analyse(text, self.relations.known, {}, self._wanted(None), None)
+            found = analyse(text, self.relations.known, {}, bounded_by(None, self.ledger), None)
             question = linear_question(found, tables, {}, self.relations.known[statement.table].dates)
         except DPError:  # it is said where the statement is measured by itself
             return None
         return None if question is None else ask(question, statement=found)
-
-    def _with_suited_norms(
-        self,
-        statement: Statement,
-        read: Callable[[str | None], Statement],
-        contribution: str | None,
-        accuracy: Accuracy,
-        fresh: bool,
-    ) -> Statement:
-        """Return a statement bounded by norms, or by rows, as suits what is known and what was paid.
-
-        Parameters
-        ----------
-        statement, accuracy, fresh
-            What is asked, by norms where these suit it.
-        read
-            Reads it as it is with a contribution.
-        contribution
-            Which one was asked for; "as it is" where nothing else can be.
-        """
-        from dpnotebook.sql.profile import with_usual_norms
-
-        if contribution in (None, "as it is") and any(select.apart is not None for select in statement.selects):
-            return self._apart_or(read, statement, contribution, accuracy, fresh)
-        clipped = any(select.contribution.kind == "l2" for select in statement.selects)
-        if contribution is None and any(select.rows_if_hidden for select in statement.selects):
-            return self._rows_or(
-                lambda: self._few_or_all(read(None), read, accuracy, fresh), statement, accuracy, fresh
-            )
-        if contribution in (None, "l2") and clipped:
-            other = partial(read, None) if contribution is None else partial(with_usual_norms, statement)
-            return self._norms_or(other, statement, accuracy, fresh)
-        return self._few_or_all(statement, read, accuracy, fresh) if contribution is None else statement
-
-    def _apart_or(
-        self,
-        read: Callable[[str | None], Statement],
-        apart: Statement,
-        contribution: str | None,
-        accuracy: Accuracy,
-        fresh: bool,
-    ) -> Statement:
-        """Return a statement that bounds some aggregates by norms and others by rows, or all alike where that was paid.
-
-        No error holds for both: those of quantiles are in ranks.
-        """
-
-        def alike() -> Statement:
-            try:
-                return self._with_suited_norms(read("alike"), read, contribution, accuracy, fresh)
-            except SQLError:  # of what nobody has said how many rows of a unit count, which norms need not know
-                return apart
-
-        return self._paid_or(alike, apart, accuracy, fresh) if accuracy.epsilon is not None else apart
-
-    def _few_or_all(
-        self, few: Statement, read: Callable[[str | None], Statement], accuracy: Accuracy, fresh: bool
-    ) -> Statement:
-        """Return a statement that draws a few rows of each unit, or the one of all rows that earlier versions paid."""
-        from dpnotebook.sql.analysis.contributions import draws_few
-
-        if fresh or not any(map(draws_few, few.selects)):
-            return few
-        earlier = read("rows")
-        return earlier if self._is_paid(earlier, accuracy) else few
-
-    def _inside_or(
-        self, clamped: Callable[[], Statement], inside: Statement, accuracy: Accuracy, fresh: bool
-    ) -> Statement:
-        """Return a statement that finds bounds inside those that are declared, or else one that clamps to these.
-
-        The latter holds where it was paid for, and for an error, which cannot be planned while the former are unknown.
-        """
-        from dpnotebook.sql.profile import all_ranges_known
-
-        books = self.ledger.moment(inside.table)
-        if accuracy.epsilon is None:
-            return inside if all(all_ranges_known(select, books) for select in inside.selects) else clamped()
-        return self._paid_or(clamped, inside, accuracy, fresh)
-
-    def _wanted(self, contribution: str | None) -> str | None:
-        """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise, or by rows."""
-        if contribution is not None:
-            return contribution
-        if self.ledger.accountant.law.euclidean:
-            return "planned"
-        return None if self.ledger.threshold_delta else "counted"  # which groups are shown depends on the rows declared
-
-    def _rows_or(
-        self, other: Callable[[], Statement], counted: Statement, accuracy: Accuracy, fresh: bool
-    ) -> Statement:
-        """Return a statement that finds how many rows of a unit count, or else one of which all that are declared do.
-
-        The latter holds where it was paid for, and for an error, which cannot be planned while that is not known.
-        """
-        from dpnotebook.sql.rows_profile import known_rows
-
-        books = self.ledger.moment(counted.table)
-        if accuracy.epsilon is None:
-            known = all(known_rows(one, books) is not None for one in counted.selects if one.rows_if_hidden)
-            return counted if known else other()
-        return self._paid_or(other, counted, accuracy, fresh)
-
-    def _norms_or(
-        self, other: Callable[[], Statement], clipped: Statement, accuracy: Accuracy, fresh: bool
-    ) -> Statement:
-        """Return a statement whose norms are found, or else with other bounds: those that earlier versions had.
-
-        These hold where they were paid for, and for an error, which cannot be planned while norms are not known.
-        """
-        from dpnotebook.sql.plan import least_units
-        from dpnotebook.sql.profile import all_norms_known
-        from dpnotebook.sql.reuse.known import best_known
-
-        books = self.ledger.moment(clipped.table)
-        if accuracy.epsilon is None:
-            if all(all_norms_known(select, books) for select in clipped.selects):
-                return clipped
-            if not fresh and best_known(clipped, accuracy, books):
-                return clipped
-            if not all(all_norms_known(select, books, wider=True) for select in clipped.selects):
-                return other()
-            return min((other(), clipped), key=lambda one: least_units(one, accuracy, books))
-        return self._paid_or(other, clipped, accuracy, fresh)
-
-    def _paid_or(
-        self, other: Callable[[], Statement], statement: Statement, accuracy: Accuracy, fresh: bool
-    ) -> Statement:
-        """Return a statement, or another one that was paid for, which is read only where the first never was."""
-        if fresh or self.ledger.moment(statement.table).records(statement.key):
-            return statement
-        earlier = other()
-        return earlier if self._is_paid(earlier, accuracy) else statement
-
-    def _is_paid(self, statement: Statement, accuracy: Accuracy) -> bool:
-        """Return whether an epsilon was paid for a statement before."""
-        from dpnotebook.sql.prices import split
-
-        books, accountant = self.ledger.moment(statement.table), self.ledger.accountant
-        if accuracy.epsilon is None or not (records := books.records(statement.key)):
-            return False
-        enough = sum(split(statement.selects, accountant.least_units(accuracy.epsilon), accountant))
-        return any(int(record.plan["units"]) >= enough for record in records)
 
     @staticmethod
     def _of_parts(statement: Statement, tables: Mapping[str, TableSchema], parameters: Mapping[str, Any]) -> Statement:
