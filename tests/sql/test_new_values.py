@@ -153,13 +153,13 @@ def test_postgresql_finds_the_same(postgres):
 def test_values_of_ones_own_and_values_that_are_shared_are_counted(budget, column):
     """Intervals hold, and answers are as near as noise on as many values as people have lets them be."""
     exact, held, errors = CASES[column].nunique(), 0, []
-    for _ in range(10):
+    for _ in range(24):
         with closing(opened(budget)) as session:
             release = session.sql(f"SELECT COUNT(DISTINCT {column}) AS n FROM cases", epsilon=1.0).run()
             told = release.frame.iloc[0]
             held += told["n_lower"] <= exact <= told["n_upper"]
             errors.append(abs(told["n"] - exact))
-    assert held >= 8
+    assert held >= 18  # by chance alone fewer are once in 15,000
     assert np.median(errors) < (40 if column == "judge" else 0.06 * exact)
 
 
@@ -203,9 +203,11 @@ def test_as_many_count_as_make_the_error_least(share):
         errors = {n: math.hypot(noise * n, lacks) for n, lacks in lacking.items()}
         times.append(errors[counted] / min(errors.values()))
         held += missed.most >= lacking[counted]
-    assert np.median(times) <= 1.5
-    assert max(times) <= 8.0
-    assert held >= 36
+    assert np.median(times) <= 1.4
+    assert (
+        np.sum(np.array(times) > 4) <= 7
+    )  # one in 28 is: noise hides how many values are new; more are in 1 of 10,000
+    assert held >= 38  # 599 of 600 are
 
 
 @pytest.mark.parametrize("groups", [4, 30, 200])
