@@ -165,15 +165,17 @@ def test_values_of_ones_own_and_values_that_are_shared_are_counted(budget, colum
 
 def test_by_groups_each_has_its_own():
     exact = CASES.groupby("outcome")["number"].nunique()
-    held = []
-    for _ in range(10):
+    held, parts = [], []
+    for _ in range(24):
         with closing(opened(dpn.Budget(50.0, 1e-6))) as session:
             query = "SELECT outcome, COUNT(DISTINCT number) AS n FROM cases GROUP BY outcome"
             frame = session.sql(query, epsilon=1.0).run().frame.set_index("outcome")
             true = exact.loc[frame.index]
             held += list((frame["n_lower"] <= true) & (true <= frame["n_upper"]))
-            assert (frame["n"] > 0.7 * true).all()
-    assert np.mean(held) >= 0.8
+            parts.append(frame["n"] / true)
+    assert len(held) == 24 * len(OUTCOMES)
+    assert np.mean(held) >= 0.83  # .96 are: fewer are less than once in 10,000 times
+    assert (pd.concat(parts, axis=1).median(axis=1) > 0.9).all()  # of one alone noise may hide how many values count
 
 
 def test_who_has_more_than_is_declared_is_not_waited_for():
