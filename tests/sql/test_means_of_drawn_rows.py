@@ -30,16 +30,19 @@ def shown(frame, text, epsilon=1.0):
 
 @pytest.mark.statistical
 def test_intervals_of_means_hold_the_exact_means_over_all_rows():
-    """Random tables of people of whom few have most rows; held .58 before in these, for a quarter of the length."""
+    """Random tables of people of whom few have most rows; held .58 before in these, for a quarter of the length.
+
+    Of these 36 tables .955 are held, with a standard deviation of .03.
+    """
     random, held = np.random.default_rng(), []
-    for kind in KINDS:
+    for kind in [*KINDS, *KINDS, *KINDS]:
         for by in (False, True):
             frame = table(random, kind, int(random.choice([5_000, 20_000])))
             release, _, _ = shown(frame, f"SELECT {'g, ' * by}AVG(x) AS a FROM t{' GROUP BY g' * by}")
             told = release.frame
             truth = frame.groupby("g").x.mean().reindex(told["g"]) if by else [frame.x.mean()]
             held.append(np.mean((told["a_lower"] <= np.array(truth)) & (np.array(truth) <= told["a_upper"])))
-    assert np.mean(held) > 0.8
+    assert np.mean(held) > 0.84
 
 
 def test_it_is_recorded_said_and_redrawn():
@@ -76,8 +79,15 @@ def test_what_is_told_of_a_mean_follows_from_rows_and_from_how_values_are_spread
     assert with_moved(measured, {0: Taken(spread=5.0)}).parts[0].drawn == 0.0
 
 
-def test_where_each_has_one_row_nothing_is_told():
-    frame = table(np.random.default_rng(6), "years", 3_000, one=True)
-    _, details, measured = shown(frame, "SELECT AVG(x) AS a FROM t")
-    assert "rows" not in details or CountedRows.from_json(details["rows"]).drawn * 3_000 >= 0
-    assert measured.parts[0].moved < 1.0
+def test_where_each_has_one_row_hardly_anything_is_told():
+    """Noise may hide a few that have more; where few people have most rows it is at least .08, 1.4 and .15."""
+    told = []
+    for _ in range(9):
+        frame = table(np.random.default_rng(), "years", 3_000, one=True)
+        _, details, measured = shown(frame, "SELECT AVG(x) AS a FROM t")
+        rows = CountedRows.from_json(details["rows"])
+        told.append((rows.walked, rows.drawn, max(measured.parts[0].moves)))
+    walked, drawn, moved = np.median(told, axis=0)
+    assert walked < 0.02
+    assert drawn < 0.1
+    assert moved < 0.2

@@ -153,27 +153,29 @@ def test_postgresql_finds_the_same(postgres):
 def test_values_of_ones_own_and_values_that_are_shared_are_counted(budget, column):
     """Intervals hold, and answers are as near as noise on as many values as people have lets them be."""
     exact, held, errors = CASES[column].nunique(), 0, []
-    for _ in range(10):
+    for _ in range(24):
         with closing(opened(budget)) as session:
             release = session.sql(f"SELECT COUNT(DISTINCT {column}) AS n FROM cases", epsilon=1.0).run()
             told = release.frame.iloc[0]
             held += told["n_lower"] <= exact <= told["n_upper"]
             errors.append(abs(told["n"] - exact))
-    assert held >= 8
+    assert held >= 18  # by chance alone fewer are once in 15,000
     assert np.median(errors) < (40 if column == "judge" else 0.06 * exact)
 
 
 def test_by_groups_each_has_its_own():
     exact = CASES.groupby("outcome")["number"].nunique()
-    held = []
-    for _ in range(10):
+    held, parts = [], []
+    for _ in range(24):
         with closing(opened(dpn.Budget(50.0, 1e-6))) as session:
             query = "SELECT outcome, COUNT(DISTINCT number) AS n FROM cases GROUP BY outcome"
             frame = session.sql(query, epsilon=1.0).run().frame.set_index("outcome")
             true = exact.loc[frame.index]
             held += list((frame["n_lower"] <= true) & (true <= frame["n_upper"]))
-            assert (frame["n"] > 0.7 * true).all()
-    assert np.mean(held) >= 0.8
+            parts.append(frame["n"] / true)
+    assert len(held) == 24 * len(OUTCOMES)
+    assert np.mean(held) >= 0.83  # .96 are: fewer are less than once in 10,000 times
+    assert (pd.concat(parts, axis=1).median(axis=1) > 0.9).all()  # of one alone noise may hide how many values count
 
 
 def test_who_has_more_than_is_declared_is_not_waited_for():
@@ -203,9 +205,11 @@ def test_as_many_count_as_make_the_error_least(share):
         errors = {n: math.hypot(noise * n, lacks) for n, lacks in lacking.items()}
         times.append(errors[counted] / min(errors.values()))
         held += missed.most >= lacking[counted]
-    assert np.median(times) <= 1.5
-    assert max(times) <= 8.0
-    assert held >= 36
+    assert np.median(times) <= 1.4
+    assert (
+        np.sum(np.array(times) > 4) <= 7
+    )  # one in 28 is: noise hides how many values are new; more are in 1 of 10,000
+    assert held >= 38  # 599 of 600 are
 
 
 @pytest.mark.parametrize("groups", [4, 30, 200])

@@ -18,6 +18,7 @@ from dpnotebook.errors import DomainError
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.sql.aggregates import moved
 from dpnotebook.sql.aggregates.budget_split import shares
+from dpnotebook.sql.aggregates.unit_means import UnitMeans
 from dpnotebook.sql.analysis import rates
 from dpnotebook.sql.bounded_sums import Component, Partner
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
@@ -227,6 +228,32 @@ def test_weights_below_zero_weigh_alike():
         answers = session.sql(MEAN, epsilon=2.0).run().frame.set_index("region")
     assert ((answers["mean"] - real()).abs() < 5 * answers["mean_std_error"] + 0.05 * real()).all()
     assert (answers["mean_std_error"] < 0.1 * real()).all()
+
+
+def test_what_units_have_is_told_of_weights_below_zero_too():
+    """Exactly as much, with the other sign: of these nothing was told, and norms were three times too long."""
+    aggregate = Aggregate(
+        "weighted", "m", 0, None, words="m", other=Aggregate("weighted", "", 1, (Fraction(0), Fraction(1)), words="w")
+    )
+    values = Fraction(-5), Fraction(30), Fraction(7, 2), Fraction(9, 4)
+    random = np.random.default_rng(4)
+    rows = [
+        (str(random.integers(40)), "ab"[random.integers(2)], float(x), float(w))
+        for x, w in zip(random.normal(5, 8, 200), random.integers(1, 40, 200), strict=True)
+    ]
+    turned = [(unit, key, x, -w) for unit, key, x, w in rows]
+    (up,), (down,) = (
+        norms(select(inputs=2, kind="l2"), [(aggregate, values)], connect(both(each))) for each in (rows, turned)
+    )
+    np.testing.assert_array_equal(up.counts, down.counts)
+    for one, other, sign in zip(up.sums, down.sums, (-1, -1, 1), strict=True):
+        assert np.abs(one - sign * other).max() <= 40  # what each of 40 has is rounded
+    assert up.sums[1].sum() > 10 * 40
+    told, other = (
+        UnitMeans(*(tuple(part.tolist()) for part in one.sums), Fraction(1), Fraction(1), True) for one in (up, down)
+    )
+    assert told.upright() == told
+    assert np.abs(np.subtract(told.means, other.upright().means)).max() <= 40
 
 
 def vectors(norm=Fraction(4096), step=Fraction(1, 64), low=-5, high=30, centre=Fraction(7, 2), half=Fraction(9, 4)):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -83,6 +83,13 @@ class UnitMeans:
     scale: Fraction
     rough: Fraction
     directed: bool = False
+
+    def upright(self) -> UnitMeans:
+        """Return it as of weights that are mostly above zero: where all change their sign, no weighted mean does."""
+        if sum(self.ratios) >= 0:
+            return self
+        means, ratios = (tuple(-one for one in told) for told in (self.means, self.ratios))
+        return replace(self, means=means, ratios=ratios)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -219,6 +226,8 @@ def choices_for_means(
     found = norm_counts(counts, scale, usual=usual)
     if found is None:
         return None
+    if weighted and told.directed:
+        told = told.upright()
     usually, apart = (
         _moves(found, scale, told, groups, squares, others, farthest, weighted)
         for others in (np.zeros_like(found.likely), found.apart.units)

@@ -113,7 +113,8 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
             means and values is not None and is_centred(values)
             for means, (_, values) in zip(centred, wanted, strict=True)
         ]
-        told = zip(map(len, names), centred, directed, strict=True)
+        weighted = [function_of(aggregate.kind).weighted for aggregate, _ in wanted]
+        told = zip(map(len, names), centred, directed, weighted, strict=True)
         columns += [column for j, one in enumerate(told) for column in _of_unit(j, *one)]
     parts.add("binned", f"SELECT {', '.join(columns)} FROM {parts.last}")
     return counted(parts, len(wanted), SUMMED if any(centred) else ())
@@ -245,16 +246,17 @@ def _norms(parts: Parts, vectors: Sequence[Sequence[str]], centred: Sequence[boo
     parts.add("valued", f"SELECT u, {', '.join([*found, *totals])} FROM {parts.last}")
 
 
-def _of_unit(j: int, size: int, means: bool, directed: bool) -> list[str]:
-    """Return what a unit adds to the sums of its bin, in steps: as `UnitMeans` has it."""
+def _of_unit(j: int, size: int, means: bool, directed: bool, weighted: bool) -> list[str]:
+    """Return what a unit adds to the sums of its bin, in steps: as `UnitMeans` has it; weights may be below zero."""
     if not means:
         return [f"0 AS {name}{j}" for name in SUMMED]
     count, norm, squares = f"t{j}_0", f"(v{j} * {number(PARTS)})", size > 2
+    number_of = f"abs({count})" if weighted else count
     mean = f"(t{j}_1 / {count})"
-    longer = f"greatest({norm}, {count})"
+    longer = f"greatest({norm}, {number_of})"
     of = (
         f"t{j}_{size - 1} / {longer}" if directed else mean,
-        f"{count} / {longer}" if directed else f"v{j} / ({count} / {number(PARTS)}) / {number(longest(squares))}",
+        f"{count} / {longer}" if directed else f"v{j} / ({number_of} / {number(PARTS)}) / {number(longest(squares))}",
         f"{norm} / {longer}" if directed else f"t{j}_2 / {count}" if squares else f"{mean} * {mean}",
     )
     each = [
@@ -266,6 +268,6 @@ def _of_unit(j: int, size: int, means: bool, directed: bool) -> list[str]:
         for value in of
     ]
     return [
-        f"CASE WHEN {count} > {steps.ZERO} THEN {value} ELSE 0 END AS {name}{j}"
+        f"CASE WHEN {number_of} > {steps.ZERO} THEN {value} ELSE 0 END AS {name}{j}"
         for name, value in zip(SUMMED, each, strict=True)
     ]
