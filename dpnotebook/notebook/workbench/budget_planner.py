@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import ArgumentError
 from dpnotebook.notebook import cards, currency, models
+from dpnotebook.notebook.html import at_most
 from dpnotebook.notebook.workbench.live_part import LivePart, NotBought
 from dpnotebook.session.joint_purchase import JointPurchase
 
@@ -120,7 +121,7 @@ class BudgetPlanner(LivePart):
                 description=f"{title}, error at most ±",
                 continuous_update=False,
                 style={"description_width": "initial"},
-                layout=widgets.Layout(width="560px"),
+                layout=widgets.Layout(width="560px", max_width=at_most(560)),
             )
             button = widgets.Button(description=f"Remove question {place + 1}", layout=widgets.Layout(width="auto"))
             field.observe(lambda change, place=place: self._typed(place, change["new"]), "value")
