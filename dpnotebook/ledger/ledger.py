@@ -699,14 +699,16 @@ class Ledger(Opened):
         with self._reading() as (_, view):
             return {name: dict(table.registered) for name, table in view.tables.items()}
 
-    def history(self) -> list[dict[str, Any]]:
-        """Return every charge in order: number, time, table, question, plan, units and state.
+    def history(self, after: int = 0, among: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Return every charge after a number in order: number, time, table, question, plan, units and state.
+
+        Before them are the charges `among`, which whoever has read all up to that number wants to see once more.
 
         The state is "recorded"; "charged" while the answer is missing and can still be measured for that charge; "lost"
         where it cannot, because the random state of the charge is gone.
         """
         with self._reading() as (connection, view):
-            rows = read_history(connection, view)
+            rows = read_history(connection, view, after, among)
             states = {number: token for token, number in view.random_states.items()}
         for row in rows:
             if row["state"] == "charged" and self._random_states.find(states.get(row["number"])) is None:

@@ -102,10 +102,12 @@ def read_records(connection: sqlite3.Connection, lines: Sequence[ChargeLine]) ->
             yield recorded_from(charge.values, charge.time, line.since, answers, values["details"])
 
 
-def read_history(connection: sqlite3.Connection, view: Replay) -> list[dict[str, Any]]:
-    """Return every charge in order, and whether its answer was recorded."""
+def read_history(
+    connection: sqlite3.Connection, view: Replay, after: int = 0, among: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """Return these charges, and every one after a number, in order, and whether the answer of each was recorded."""
     rows = []
-    for line in view.lines:
+    for line in (*(view.line(number) for number in among), *view.lines[after:]):
         entry, _ = _entry(connection, line.entry)
         values = entry.values
         values |= {"time": entry.time, "state": "charged" if line.record is None else "recorded"}

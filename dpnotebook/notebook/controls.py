@@ -20,7 +20,7 @@ from dpnotebook.errors import DPError
 from dpnotebook.notebook import currency, formatting, models, svg
 from dpnotebook.notebook.cards.picked_lines import code_afresh
 from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
-from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook.html import at_most, escape, line, quiet
 from dpnotebook.notebook.interactive import GONE, SAYS, display_widget, interactive, replace, shell
 from dpnotebook.notebook.preview import PreviewCard, answered_elsewhere
 from dpnotebook.notebook.progress import AFTER, Progress
@@ -132,7 +132,7 @@ class Strip:
             value=self._own,
             description="error ±" if self._by_error else "cost",
             continuous_update=True,
-            layout=widgets.Layout(width="330px"),
+            layout=widgets.Layout(width="330px", max_width=at_most(330)),
             style={"description_width": "50px"},
         )
         self.readout = widgets.HTML()

@@ -15,6 +15,11 @@ __all__ = ["box", "details", "escape", "line", "quiet", "table"]
 _BOX = "border:1px solid #8b8f98;border-radius:4px;padding:6px 12px;max-width:680px;line-height:1.4;margin:2px 0 6px"
 
 
+def at_most(pixels: int) -> str:
+    """Return the `max_width` of a control: so many pixels, and no more than a narrow page has beside its margins."""
+    return f"min({pixels}px, 100% - 4px)"
+
+
 def escape(text: str) -> str:
     """Return a text as HTML that shows it as it is; in an element, not in an attribute.
 

@@ -52,6 +52,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
+from dpnotebook.session.charges import ChargeLog, ChargeSummary
 from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, redeclared
 from dpnotebook.session.growing import (
     already_words,
@@ -76,7 +77,7 @@ from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
 from dpnotebook.session.running_count import RunningCount, running_count
-from dpnotebook.session.saving import Saving, alone, how, saving
+from dpnotebook.session.saving import Saving, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.synthetic import SyntheticRows, synthesized
 from dpnotebook.session.value_counts import SHOWN, ShownCounts
@@ -180,6 +181,7 @@ class Session(ShowsCard):
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.policy = policy
         self.ledger = opened_under(policy, ledger, budget, timeout)
+        self._charges = ChargeLog(self.ledger)
         self._tables: dict[str, ProtectedTable] = {}
         self._pipeline = Pipeline(self.ledger, policy, analyst)
         self._statements = Statements(
@@ -1209,27 +1211,25 @@ class Session(ShowsCard):
         """
         import pandas as pd
 
-        epsilon = self.ledger.accountant.epsilon
-        rows = []
-        for entry in self.ledger.history():
-            plan = entry["plan"]
-            rows.append(
-                {
-                    "number": entry["number"],
-                    "time": pd.Timestamp(entry["time"]),
-                    "table": entry["table"],
-                    "question": plan.get("words", ""),
-                    "percent": 100 * entry["units"] / self.ledger.accountant.total,
-                    "epsilon": epsilon(plan["units"]),
-                    "paid": epsilon(entry["units"]),
-                    "alone": epsilon(alone(entry)),
-                    "how": how(plan),
-                    "delta": float(entry["delta"]),
-                    "analyst": plan.get("analyst", ""),
-                    "policy": plan.get("policy", "")[:12],
-                    "state": entry["state"],
-                }
-            )
+        charges, epsilon = self._charges.charges(), self.ledger.accountant.epsilon
+        rows = [
+            {
+                "number": charge.number,
+                "time": pd.Timestamp(charge.time),
+                "table": charge.table,
+                "question": charge.words,
+                "percent": 100 * charge.units / self.ledger.accountant.total,
+                "epsilon": epsilon(charge.measured),
+                "paid": epsilon(charge.units),
+                "alone": epsilon(charge.alone),
+                "how": charge.how,
+                "delta": float(charge.delta),
+                "analyst": charge.analyst,
+                "policy": charge.policy[:12],
+                "state": charge.state,
+            }
+            for charge in charges
+        ]
         kept = ["delta"] if self.ledger.threshold_delta else []
         kept += ["analyst"] if any(row["analyst"] for row in rows) else []
         kept += ["policy"] if self.policy is not None else []
@@ -1279,7 +1279,21 @@ class Session(ShowsCard):
         >>> 0 < session.saved.share < 1
         True
         """
-        return saving(self.ledger.history(), self.ledger.accountant)
+        return saving(self._charges.charges(), self.ledger.accountant)
+
+    @property
+    def charges(self) -> Sequence[ChargeSummary]:
+        """Every charge of the ledger in short, in order: what views are made of, each with its units as integers.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> release = session.table("patients").count(where="age >= 65", epsilon=0.25).run()
+        >>> [(charge.number, charge.words, charge.state) for charge in session.charges]
+        [(1, 'COUNT where age >= 65', 'recorded')]
+        """
+        return self._charges.charges()
 
     def spend_by_column(self) -> dict[tuple[str, str], NDArray[np.float64]]:
         """Return, per table and attribute, the epsilon spent on the dearest cell of each level.

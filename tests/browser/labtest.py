@@ -79,6 +79,7 @@ def lab_server(
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     }
     env = os.environ | {name: str(home / folder) for name, folder in folders.items()} | {"PYTHONPATH": path}
+    env["JUPYTER_PREFER_ENV_PATH"] = "0"  # else a virtual environment that has the same labextensions comes first
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
         f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}",

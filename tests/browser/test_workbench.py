@@ -129,6 +129,33 @@ session.budget_planner(
 """
 
 
+SLOW = """
+import threading
+from dpnotebook.session.joint_purchase import JointPurchase
+shown, plans = threading.Event(), JointPurchase.plans.func
+@property
+def slow(purchase):
+    shown.wait()
+    return plans(purchase)
+JointPurchase.plans = slow
+threading.Timer(5, shown.set).start()
+session.budget_planner(patients.dp.count(error=300), patients.dp.histogram("sex", error=500))
+"""
+
+
+def test_a_plan_that_takes_long_says_that_it_works_before_its_controls_are_there(open_notebook):
+    notebook = open_notebook("slow_plan.ipynb", [SLOW])
+    notebook.run_cell(0)
+    notebook.js("panel.content.activeCellIndex = 1")
+    notebook.js("app.commands.execute('notebook:run-cell') && null")
+    output = notebook.output(1)
+    output.get_by_text("planning, ").wait_for()
+    assert output.get_by_role("button").count() == 0
+    output.get_by_role("button", name="Run all: spend").wait_for()
+    output.get_by_text("planning, ").wait_for(state="detached")
+    notebook.wait_kernel()
+
+
 def test_eight_questions_cost_less_together_and_the_dashboard_follows(go_on, shot):
     notebook = go_on([EIGHT, "session.dashboard()"])
     notebook.run_all()

@@ -272,3 +272,23 @@ def test_a_workload_with_weights_says_the_error_of_each():
         assert names == {"Part 1", "Part 1: weight", "Remove part 1"}  # none has the number of one that is gone
         builder.wait(PATIENCE)
         assert repr(builder.request) == "40 * identity('sex')"
+
+
+def test_an_error_that_is_none_is_not_bought_as_the_one_before_it():
+    with protected() as session:
+        people = session.table("people")
+        planner = session.budget_planner(people.count(error=30), people.histogram("town", error=50))
+        _ = planner.panel
+        planner.errors[0].value = "3o"
+        planner.errors[1].value = "60"  # what is right elsewhere does not make it right
+        planner.wait(PATIENCE)
+        assert planner.run_button.description == "Run: not possible like this"
+        assert "question 1: the error is a number above 0" in planner.message.value
+        planner.run_button.click()
+        assert "question 1: the error is a number above 0" in planner.message.value
+        assert session.ledger.spent == 0
+        planner.errors[0].value = "30"
+        planner.wait(PATIENCE)
+        assert planner.run_button.description.startswith("Run all: spend")
+        planner.run_button.click()
+        assert len(planner.releases) == 2

@@ -1,3 +1,4 @@
+import json
 import threading
 from dataclasses import replace
 
@@ -212,7 +213,7 @@ def reusing(busy, monkeypatch):
     for actions, alone, paid in ((("buy",), 1, 3), (("reuse", "free"), 4, 0), (("reuse", "refine"), 2, 1)):
         plan = entries[0]["plan"] | {"actions": actions, "alone": alone * units}
         entries.append(entries[0] | {"number": len(entries) + 1, "plan": plan, "units": paid * units})
-    monkeypatch.setattr(busy.ledger, "history", lambda: entries)
+    monkeypatch.setattr(busy.ledger, "history", lambda after=0, among=(): entries[after:])
     return busy
 
 
@@ -268,7 +269,7 @@ def test_releases_are_found_and_sorted(reusing, page):
 def test_many_releases_are_listed_page_by_page(busy, page, monkeypatch):
     entries = busy.ledger.history()
     many = [entries[0] | {"number": number} for number in range(1, 10_001)]
-    monkeypatch.setattr(busy.ledger, "history", lambda: many)
+    monkeypatch.setattr(busy.ledger, "history", lambda after=0, among=(): many[after:])
     monkeypatch.setattr(busy, "code", lambda number: f"code of {number}")
     releases = looked_at(busy, RELEASES).releases
     rows = page(releases.table.value).rows[1:]
@@ -281,6 +282,30 @@ def test_many_releases_are_listed_page_by_page(busy, page, monkeypatch):
     assert releases.code.value == "code of 9980"
     releases.find.value = "#77"
     assert "of 111" in page(releases.count.value).text  # 77, ten of 770 to 779, a hundred of 7,700 to 7,799
+
+
+def test_a_release_beside_a_long_history_reads_one_charge_and_sends_few_bytes(busy, monkeypatch):
+    entries = busy.ledger.history()
+    many = [entries[0] | {"number": number, "units": 1} for number in range(1, 5_001)]
+    many[2_501]["units"] = busy.ledger.accountant.total // 2
+    read = []
+
+    def history(after=0, among=()):
+        read.append(len(many[after:]) + len(among))
+        return [*(many[number - 1] for number in among), *many[after:]]
+
+    monkeypatch.setattr(busy.ledger, "history", history)
+    looked_at(busy, BURN_DOWN)
+    many.append(entries[1] | {"number": 5_001})
+    read.clear()
+    dashboard(busy).panel  # noqa: B018  # another one of the session, which draws everything
+    busy.table("people").count(where="age < 5", epsilon=0.01).run()
+    assert sum(read) == 1
+    panel = dashboard(busy).panel
+    assert len(json.dumps(panel.burn_down.outputs)) < 60_000
+    x, y = (figure(panel.burn_down)["data"][0][axis] for axis in "xy")
+    assert x[-2] == 5_001
+    assert y[x.index(2_502) - 1] - y[x.index(2_502)] == pytest.approx(50)  # the deepest step is never left out
 
 
 def test_the_code_of_a_release_costs_nothing_when_it_is_run(busy, people):

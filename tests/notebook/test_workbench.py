@@ -11,7 +11,7 @@ import pytest
 from clocks import PATIENCE
 
 import dpnotebook as dpn
-from dpnotebook.errors import NotProtected
+from dpnotebook.errors import LedgerError, NotProtected
 from dpnotebook.notebook import models
 from dpnotebook.notebook.interactive import in_voila
 from dpnotebook.notebook.workbench.composed import VERBS, verbs_of
@@ -459,3 +459,9 @@ def test_lists_begin_with_a_column_and_text_goes_to_the_clipboard(bench):
     panel.pandas_button.click()
     assert "dpnotebook-clip" in panel.message.value
     assert html.escape(panel.code.value) in panel.message.value
+
+
+def test_a_closed_session_says_that_it_was_closed(session):
+    session.close()
+    with pytest.raises(LedgerError, match="was closed"):
+        session.workbench()

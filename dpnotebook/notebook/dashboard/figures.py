@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpnotebook.notebook import currency
 from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 WHOLE = 100.0  # percent
+MOST_STEPS = 200  # of the staircase: more are no wider than a pixel or two, and all of them are sent with every release
 MOST_BARS = 40  # columns in a figure, the dearest; the table beside it has the others
 
 
@@ -23,6 +26,8 @@ def burn_down_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figu
     """Return what was left after each release, as a staircase that falls from the whole budget to nothing."""
     import plotly.graph_objects as go
 
+    end = max(steps[-1].number * 1.05, steps[-1].number + 1) if steps else 1
+    steps = _seen(steps)
     numbers = [0, *(step.number for step in steps)]
     left = [WHOLE, *(WHOLE - 100 * step.share for step in steps)]
     said = [
@@ -33,7 +38,6 @@ def burn_down_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figu
             for step in steps
         ),
     ]
-    end = max(numbers[-1] * 1.05, numbers[-1] + 1)
     figure = go.Figure()
     figure.add_scatter(
         x=[*numbers, end],
@@ -62,6 +66,16 @@ def burn_down_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figu
     )
     _note(figure, f"budget {currency.written(session.budget.epsilon, session.budget.delta)}", end, WHOLE)
     return figure
+
+
+def _seen(steps: Sequence[SpendingStep]) -> Sequence[SpendingStep]:
+    """Return the steps that a figure has: all of few; of many the deepest ones, and others evenly between them."""
+    if len(steps) <= MOST_STEPS:
+        return steps
+    totals = np.array([step.share for step in steps])
+    deepest = np.argsort(-np.diff(totals, prepend=0.0), kind="stable")[: MOST_STEPS // 2]
+    even = np.linspace(0, len(steps) - 1, MOST_STEPS // 2).round().astype(int)
+    return [steps[place] for place in np.union1d(deepest, even)]
 
 
 def column_figure(columns: Sequence[AttributeSpending], session: Session) -> go.Figure:

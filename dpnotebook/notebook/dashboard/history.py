@@ -10,7 +10,7 @@ from dpnotebook.notebook import cards, currency
 from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.dashboard.options import set_options
 from dpnotebook.notebook.dashboard.summary import releases_table
-from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook.html import at_most, escape, line, quiet
 
 if TYPE_CHECKING:
     from dpnotebook.session.session import Session
@@ -89,7 +89,7 @@ class HistoryTab:
         self.count = widgets.HTML()
         self.table = widgets.HTML()
         self.choice = widgets.Dropdown(
-            options=[], description="release", layout=widgets.Layout(width="auto", max_width="520px"), style=wide
+            options=[], description="release", layout=widgets.Layout(width="auto", max_width=at_most(520)), style=wide
         )
         self.again_button = widgets.Button(description="Show again (free)", layout=auto)
         self.code = widgets.Textarea(description="code", rows=2, layout=widgets.Layout(width="98%"), style=wide)

@@ -13,7 +13,7 @@ from dpnotebook.notebook import cards, currency, formatting
 from dpnotebook.notebook.controls import DEAF, dearer
 from dpnotebook.notebook.dashboard.options import set_options
 from dpnotebook.notebook.dashboard.spending import MOST_LEVELS
-from dpnotebook.notebook.html import escape, line
+from dpnotebook.notebook.html import at_most, escape, line
 from dpnotebook.notebook.interactive import SAYS
 from dpnotebook.notebook.progress import AFTER, Progress
 
@@ -29,7 +29,7 @@ Key = tuple[str, str, str]  # a table, a kind of workload, and the column that i
 
 def offered(session: Session) -> list[tuple[str, Key]]:
     """Return what the dashboard offers in words, each with its key: what resembles earlier questions comes first."""
-    asked = {(entry["table"], entry["plan"].get("kind")) for entry in session.ledger.history()}
+    asked = {(charge.table, charge.kind) for charge in session.charges}
     found: list[tuple[str, Key]] = []
     for name in session.tables()["table"]:
         domain = session.table(name).table.domain
@@ -70,7 +70,7 @@ class OffersTab:
         self._prices: Mapping[float, Plan] = {}
         self._drawing = False
         wide = {"description_width": "70px"}
-        auto = widgets.Layout(width="auto", max_width="520px")
+        auto = widgets.Layout(width="auto", max_width=at_most(520))
         self.workload = widgets.Dropdown(options=[], description="answers", layout=auto, style=wide)
         self.within = widgets.Dropdown(options=[], description="within", layout=auto, style=wide)
         self.buy_button = widgets.Button(description="Buy", button_style="primary", layout=widgets.Layout(width="auto"))

@@ -12,7 +12,7 @@ from dpnotebook.notebook.dashboard.offers import OffersTab
 from dpnotebook.notebook.dashboard.options import set_options
 from dpnotebook.notebook.dashboard.spending import cells, columns, levels, timeline
 from dpnotebook.notebook.dashboard.summary import cells_html, columns_html, levels_html, summary_html, timeline_html
-from dpnotebook.notebook.html import escape, line
+from dpnotebook.notebook.html import at_most, escape, line
 from dpnotebook.notebook.interactive import OURS, SAYS
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class DashboardPanel:
         self.column = widgets.Dropdown(
             options=[],
             description="levels of",
-            layout=widgets.Layout(width="auto", max_width="420px"),
+            layout=widgets.Layout(width="auto", max_width=at_most(420)),
             style={"description_width": "70px"},
         )
         self.levels, self.cells = widgets.HTML(), widgets.HTML()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -13,11 +14,9 @@ import numpy as np
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import formatting
 from dpnotebook.privacy.spend import same_slices
-from dpnotebook.session.saving import alone
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from dpnotebook.privacy.accountant import Accountant
     from dpnotebook.session.query import Query
     from dpnotebook.session.session import Session
 
@@ -31,12 +30,22 @@ MOST_LEVELS = 2_000  # of an ordered attribute that is asked about for it
 
 @dataclass(frozen=True)
 class SpendingStep:
-    """The total after a release, as epsilon and as a share of the budget, and what was asked."""
+    """The total after a release in units, and what was asked."""
 
     number: int
     question: str
-    epsilon: float
-    share: float
+    units: int
+    accountant: Accountant
+
+    @property
+    def epsilon(self) -> float:
+        """The total as epsilon; with delta it takes a search, which only those that are shown are worth."""
+        return self.accountant.epsilon(self.units)
+
+    @property
+    def share(self) -> float:
+        """The total as a share of the budget."""
+        return self.units / self.accountant.total
 
 
 @dataclass(frozen=True)
@@ -106,14 +115,13 @@ class AskedPrice:
     times: int
 
 
-def timeline(session: Session, history: pd.DataFrame | None = None) -> list[SpendingStep]:
+def timeline(session: Session) -> list[SpendingStep]:
     """Return the total after every release, in the order of the ledger."""
-    history = session.history() if history is None else history
-    accountant = session.ledger.accountant
-    units = np.cumsum([entry["units"] for entry in session.ledger.history()], dtype=object)
+    charges, accountant = session.charges, session.ledger.accountant
+    totals = itertools.accumulate(charge.units for charge in charges)
     return [
-        SpendingStep(int(number), str(question), accountant.epsilon(int(total)), int(total) / accountant.total)
-        for number, question, total in zip(history["number"], history["question"], units, strict=True)
+        SpendingStep(charge.number, charge.words, total, accountant)
+        for charge, total in zip(charges, totals, strict=True)
     ]
 
 
@@ -165,14 +173,12 @@ def asked_prices(session: Session, most: int = MOST_ASKED) -> list[AskedPrice]:
     """
     accountant, found = session.ledger.accountant, {}
     left = max(accountant.total - session.ledger.spent, 0)
-    for entry in reversed(session.ledger.history()):
-        plan, units = entry["plan"], alone(entry)
-        key = entry["question"], plan.get("accuracy", "")
-        if units > 0 and key not in found:
-            words = plan.get("words", "")
-            epsilon = accountant.epsilon(units)
-            said = accuracy_in_words(key[1]) or f"for ε {formatting.cost(epsilon)}"
-            found[key] = AskedPrice(int(entry["number"]), entry["table"], words, said, epsilon, left // units)
+    for charge in reversed(session.charges):
+        key = charge.question, charge.accuracy
+        if charge.alone > 0 and key not in found:
+            epsilon = accountant.epsilon(charge.alone)
+            said = accuracy_in_words(charge.accuracy) or f"for ε {formatting.cost(epsilon)}"
+            found[key] = AskedPrice(charge.number, charge.table, charge.words, said, epsilon, left // charge.alone)
         if len(found) == most:
             break
     return list(found.values())

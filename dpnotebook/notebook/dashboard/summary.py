@@ -55,7 +55,7 @@ def rest_html(session: Session, history: pd.DataFrame, spared: Saving) -> str:
     """Return what the live tabs show, as HTML that is there without them."""
     state = budget_state(session)
     return (
-        timeline_html(timeline(session, history))
+        timeline_html(timeline(session))
         + columns_html(columns(session), state)
         + cells_html(cells(session), state)
         + history_html(history, state, how=spared.how)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import ArgumentError
 from dpnotebook.notebook import cards, currency, models
+from dpnotebook.notebook.html import at_most
 from dpnotebook.notebook.workbench.live_part import LivePart, NotBought
 from dpnotebook.session.joint_purchase import JointPurchase
 
@@ -35,6 +36,7 @@ class BudgetPlanner(LivePart):
         self._known: tuple[tuple[Query, ...], str, JointPurchase] | None = None
         self._agreed: int | None = None
         self._answered: tuple[Query, ...] = ()
+        self._mistyped: dict[int, str] = {}  # by place, what is wrong with the error in its field
         for query in queries:
             self.add(query)
 
@@ -109,7 +111,7 @@ class BudgetPlanner(LivePart):
         import ipywidgets as widgets
 
         before = self.rows.children
-        self.errors, rows = [], []
+        self.errors, self._mistyped, rows = [], {}, []
         for place, query in enumerate(self.queries):
             plan = self.session.plan(query)
             where = f" where {plan.where}" if plan.where else ""
@@ -120,7 +122,7 @@ class BudgetPlanner(LivePart):
                 description=f"{title}, error at most ±",
                 continuous_update=False,
                 style={"description_width": "initial"},
-                layout=widgets.Layout(width="560px"),
+                layout=widgets.Layout(width="560px", max_width=at_most(560)),
             )
             button = widgets.Button(description=f"Remove question {place + 1}", layout=widgets.Layout(width="auto"))
             field.observe(lambda change, place=place: self._typed(place, change["new"]), "value")
@@ -135,9 +137,17 @@ class BudgetPlanner(LivePart):
         from dpnotebook.notebook.workbench.composed import amount_of
 
         try:
-            self.move(place, amount_of("error", said))
-        except DPError as error:
-            self.say(str(error))
+            error = amount_of("error", said)
+            self._mistyped.pop(place, None)
+            self.move(place, error)
+        except DPError as wrong:
+            self._mistyped[place] = str(wrong)
+            self.say(f"question {place + 1}: {wrong}")
+            self.changed()
+
+    def _check(self) -> None:
+        for place, said in sorted(self._mistyped.items()):
+            raise NotBought(f"question {place + 1}: {said}")
 
     def _card(self) -> tuple[cards.Card, str]:
         purchase = self.purchase

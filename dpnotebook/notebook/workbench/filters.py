@@ -15,7 +15,7 @@ import numpy as np
 
 from dpnotebook.domain import Attribute, Dates, Range
 from dpnotebook.domain.values import Mask
-from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook.html import at_most, escape, line, quiet
 
 MOST_BOXES = 12  # levels that have a check box each
 MOST_LISTED = 200  # levels that a list shows at a time: the rest is found by typing
@@ -141,7 +141,7 @@ class RangeFilter(LevelFilter):
     def _controls(self) -> list[Any]:
         import ipywidgets as widgets
 
-        wide, width = {"description_width": "initial"}, widgets.Layout(width="340px")
+        wide, width = {"description_width": "initial"}, widgets.Layout(width="340px", max_width=at_most(340))
         declared = self.attribute
         last = declared.regular - 1
         self._first = declared.low if isinstance(declared, Range) else 0
@@ -149,7 +149,7 @@ class RangeFilter(LevelFilter):
         if not isinstance(declared, Range) and declared.regular <= MOST_STOPS:
             self._options = [(str(label), place) for place, label in enumerate(declared.labels[: declared.regular])]
         slides: dict[str, Any] = {"description": self.label, "style": wide, "layout": width}
-        fields: dict[str, Any] = {"style": wide, "layout": widgets.Layout(width="auto", max_width="240px")}
+        fields: dict[str, Any] = {"style": wide, "layout": widgets.Layout(width="auto", max_width=at_most(240))}
         if self._options:
             # Where two labels do not fit beside the slider, the fields and the words say them, and what is read aloud.
             slides["readout"] = 2 * max(len(label) for label, _ in self._options) <= READ_OUT

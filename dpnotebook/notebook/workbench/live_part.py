@@ -10,7 +10,7 @@ from dpnotebook.errors import DPError
 from dpnotebook.notebook import cards, models
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.interactive import GONE, display_bundle, display_widget, in_voila, interactive, replace
-from dpnotebook.notebook.progress import Progress
+from dpnotebook.notebook.progress import Progress, watched
 from dpnotebook.notebook.workbench.latest import LatestWork
 
 if TYPE_CHECKING:
@@ -130,11 +130,15 @@ class LivePart(ABC):
             If nothing was bought.
         """
 
+    def _check(self) -> None:  # noqa: B027  # most parts have nothing to check
+        """Raise NotBought if what a control says is wrong: then nothing is planned, and nothing is bought."""
+
     def _redraw(self) -> None:
         with self._lock:
             try:
                 with Progress(self._show_progress, after=SLOW) as progress:
                     progress(None, "planning")
+                    self._check()
                     card, what = self._card()
             except DPError as error:
                 self.say(str(error))
@@ -156,6 +160,7 @@ class LivePart(ABC):
         mark = WRONG
         try:
             self.wait()
+            self._check()
             with Progress(self._show_progress) as progress:
                 progress(None, "working")
                 said, mark = self._run(), ""
@@ -184,6 +189,9 @@ class LivePart(ABC):
         if not interactive():
             display_bundle(self._repr_mimebundle_())
             return
+        with watched() as progress:  # the controls, with a bar of their own, are not there before the first plan is
+            progress(None, "planning")
+            self.panel  # noqa: B018  # makes it
         lost = f"{GONE} The cell is that with {self._again}; nothing that was answered is lost."
         if in_voila():  # which keeps static outputs as they were
             display_widget(self.widget, line(quiet(escape(lost))), lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnotebook.notebook import models
-from dpnotebook.notebook.html import escape, line
+from dpnotebook.notebook.html import at_most, escape, line
 from dpnotebook.notebook.workbench.button_words import COPIES, copied
 from dpnotebook.notebook.workbench.composed import BY_NAME, ComposedQuestion, verbs_of
 from dpnotebook.notebook.workbench.filters import LevelFilter, level_filter
@@ -66,7 +66,11 @@ class QuestionPanel:
 
         def choice(label: str, options: Any = (), **more: Any) -> Any:
             return widgets.Dropdown(
-                options=options, description=label, style=WIDE, layout=widgets.Layout(**auto, max_width="420px"), **more
+                options=options,
+                description=label,
+                style=WIDE,
+                layout=widgets.Layout(**auto, max_width=at_most(420)),
+                **more,
             )
 
         def button(label: str, **more: Any) -> Any:
@@ -95,7 +99,7 @@ class QuestionPanel:
         self.message, self.progress = widgets.HTML(), widgets.HTML()
         self.code = widgets.Textarea(
             description="The question as text", rows=4, style=WIDE,
-            layout=widgets.Layout(width="100%", max_width="680px", display="none"),
+            layout=widgets.Layout(width="100%", max_width=at_most(680), display="none"),
         )  # fmt: skip
         rows = [
             [self.table, self.verb, self.column, self.other, self.fraction],

@@ -53,6 +53,7 @@ def workbench(session: Session, table: str | None = None) -> Workbench:
     NotProtected
         If there is no such table, or none yet.
     """
+    _ = session.ledger.head  # of a closed session it says so
     names = list(session.tables()["table"])
     if table is not None and table not in names:
         session.table(table)  # says what there is

@@ -12,6 +12,7 @@ from dpnotebook.domain.named_workloads import WorkloadRequest, cdf, identity, ma
 from dpnotebook.errors import WorkloadError
 from dpnotebook.notebook import cards, formatting, models
 from dpnotebook.notebook.cards.model import Table, cell
+from dpnotebook.notebook.html import at_most
 from dpnotebook.notebook.workbench.button_words import COPIES, copied, said_of_run
 from dpnotebook.notebook.workbench.composed import amount_of
 from dpnotebook.notebook.workbench.live_part import LivePart, NotBought
@@ -184,7 +185,7 @@ class WorkloadBuilder(LivePart):
         self.rows = widgets.VBox()
         self.code = widgets.Textarea(
             description="The workload as text", rows=3, style=WIDE,
-            layout=widgets.Layout(width="100%", max_width="680px", display="none"),
+            layout=widgets.Layout(width="100%", max_width=at_most(680), display="none"),
         )  # fmt: skip
         self.how.observe(self._other_way, "value")
         self.epsilon.observe(lambda _: self.changed(), "value")

@@ -5,6 +5,7 @@
 //   what has just happened is read aloud.
 // - What the keyboard was on may be taken away by what it did, such as Run: then it goes on from the cell.
 // - Titles of tabs are as wide as what they say, and go on in a second row where one is too narrow.
+// - No control is wider than its page, nor is its label all that there is of it, however long a name is.
 // - The arrow of a list is black, also on black: where the theme is dark it is a light one.
 // - "Copy code" puts the code beside it on the clipboard; what a kernel has to write first is copied when it comes.
 'use strict';
@@ -18,6 +19,9 @@ const ARROW = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 18 18"><path
 const LOOKS = `
   .${OURS} .jupyter-widget-tab > .lm-TabBar .lm-TabBar-content { flex-wrap: wrap; }
   .${OURS} .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { flex: 0 0 auto; max-width: 100%; }
+  .${OURS} .widget-inline-hbox, .${OURS} .jupyter-button { max-width: calc(100% - 4px); }
+  .${OURS} .widget-inline-hbox > .widget-label { max-width: 60%; }
+  .${OURS} .widget-slider > .widget-label { max-width: 35%; }
   [data-jp-theme-light='false'] .${OURS} { --jp-widgets-dropdown-arrow: url('data:image/svg+xml,${encodeURIComponent(ARROW)}'); }
 `;
 
