@@ -32,7 +32,9 @@ SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many row
 ADDED = {"count", "sum"}
 MANY = 1e9  # rows of a group, beside which noise on their number is nothing
 FEWER_ROWS = 8  # of a unit, as an example
-CLOSER_OF_AMOUNTS = 4.0  # so many times closer, about, a mean of an amount is than if its values lay at both ends
+CLOSER_OF_AMOUNTS = (
+    4.0  # so many times closer, about, a sum or a mean of amounts is than if its values lay at both ends
+)
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 MUCH_WIDER = 5.0  # times where most values lie, from which on it is worth to say that something is declared wide
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
@@ -129,7 +131,7 @@ def _closer_of_amounts(by_itself: Query, planned: Query) -> list[float]:
     for part, measure in zip(by_itself.plan.parts, planned.question.measures, strict=False):
         attribute = None if measure.column is None else planned.question.where.domain[measure.column]
         amount = isinstance(attribute, Range | Bins) and attribute.may_be_wide
-        unknown = measure.kind == "mean" and part.between is None and part.may_be_less
+        unknown = measure.kind in ("sum", "mean") and part.between is None and part.may_be_less
         found.append(CLOSER_OF_AMOUNTS if amount and unknown else 1.0)
     return found or [1.0]
 
