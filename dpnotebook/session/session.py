@@ -65,6 +65,7 @@ from dpnotebook.session.growing import (
     place_of,
 )
 from dpnotebook.session.instead import refuse_of_session
+from dpnotebook.session.ledger_report import history_frame
 from dpnotebook.session.listing import Listing
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
@@ -76,7 +77,7 @@ from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
 from dpnotebook.session.running_count import RunningCount, running_count
-from dpnotebook.session.saving import Saving, alone, how, saving
+from dpnotebook.session.saving import Saving, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.synthetic import SyntheticRows, synthesized
 from dpnotebook.session.value_counts import SHOWN, ShownCounts
@@ -1223,34 +1224,8 @@ class Session(ShowsCard):
            number     table               question  percent     state
         0       1  patients  COUNT where age >= 65     25.0  recorded
         """
-        import pandas as pd
-
-        epsilon = self.ledger.accountant.epsilon
-        rows = []
-        for entry in self.ledger.history():
-            plan = entry["plan"]
-            rows.append(
-                {
-                    "number": entry["number"],
-                    "time": pd.Timestamp(entry["time"]),
-                    "table": entry["table"],
-                    "question": plan.get("words", ""),
-                    "percent": 100 * entry["units"] / self.ledger.accountant.total,
-                    "epsilon": epsilon(plan["units"]),
-                    "paid": epsilon(entry["units"]),
-                    "alone": epsilon(alone(entry)),
-                    "how": how(plan),
-                    "delta": float(entry["delta"]),
-                    "analyst": plan.get("analyst", ""),
-                    "policy": plan.get("policy", "")[:12],
-                    "state": entry["state"],
-                }
-            )
-        kept = ["delta"] if self.ledger.threshold_delta else []
-        kept += ["analyst"] if any(row["analyst"] for row in rows) else []
-        kept += ["policy"] if self.policy is not None else []
-        first = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
-        return pd.DataFrame(rows, columns=[*first, *kept, "state"])
+        charges, accountant = self.ledger.history(), self.ledger.accountant
+        return history_frame(charges, accountant, policy=self.policy is not None)
 
     def profile(self) -> pd.DataFrame:
         """Return what statements have found of how much each privacy unit adds; reads the ledger alone, at no cost.
