@@ -397,7 +397,8 @@ class Session(ShowsCard):
             self._statements.relations.check_secret(protected)
             corrected = self._told_ledger(protected, parts, declared, report, lose_answers)
             self._statements.relations.protect(protected)
-            self._tables[name], self._declared[name] = protected, written
+            self._tables[name] = protected
+            self._declared[name] = written
             self._pipeline.forget_plans()
             self._questions.histories.forget(name)
             for part, one in enumerate(parts[: len(rows_of_parts)]):
