@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.domain import Bins, Range
 from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import MANY_ROWS
+from dpnotebook.planner.planner import farthest
 from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:
@@ -116,8 +117,17 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
         return False  # it is told where the question is asked
     inside = _closer_of_amounts(by_itself, planned)
     return all(
-        one * times / less <= other for one, less, other in zip(expected, inside, _half_widths(known), strict=False)
+        one * times / less <= other for one, less, other in zip(expected, inside, _told(known, planned), strict=False)
     )
+
+
+def _told(known: Plan, planned: Query) -> list[float]:
+    """Return the half-widths of a plan, infinite of means of which it tells no more than their bounds."""
+    widths = _half_widths(known)
+    if not isinstance(planned.question, Question):
+        return widths
+    most = map(farthest, planned.question.measures)
+    return [width if width < half else math.inf for width, half in zip(widths, most, strict=False)]
 
 
 def _closer_of_amounts(by_itself: Query, planned: Query) -> list[float]:
@@ -165,7 +175,7 @@ def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> lis
         return _half_widths(by_itself.plan, middle)
     anew = replace(planned, fresh=True)
     one = _half_widths(by_itself.assuming(rows=MANY).plan, middle)
-    of_many, of_known = (_half_widths(query.plan) for query in (anew.assuming(rows=MANY), anew))
+    of_many, of_known = (_told(query.plan, query) for query in (anew.assuming(rows=MANY), anew))
     return [width * own / many for width, own, many in zip(one, of_known, of_many, strict=True)]
 
 
