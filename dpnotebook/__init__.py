@@ -56,6 +56,7 @@ from dpnotebook.planner.plan import Plan
 from dpnotebook.privacy.auditing import PrivacyAudit, audit
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
+from dpnotebook.session.ledger_report import LedgerReport, audit_ledger
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
 from dpnotebook.session.session import Session, active_session
@@ -82,6 +83,7 @@ __all__ = [
     "LedgerLocked",
     "LedgerMismatch",
     "LedgerReadOnly",
+    "LedgerReport",
     "LedgerWarning",
     "NotConfirmed",
     "NotProtected",
@@ -100,6 +102,7 @@ __all__ = [
     "WorkloadError",
     "active_session",
     "audit",
+    "audit_ledger",
     "cdf",
     "compare",
     "explore",

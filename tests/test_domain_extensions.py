@@ -70,7 +70,7 @@ def test_a_new_column_keeps_what_was_paid_and_answered(kernel):
         r"'people' was extended: 'ward' is new, Categories\(\['A', 'B'\], other='elsewhere', nullable=True\)\. "
         r"Its 2 answers are kept\. 1 other statement would be measured anew when asked again"
     )
-    extended(session, frame, words=words)
+    extended(session, frame, words=words, lose_answers=True)
     assert session.spent == spent
     found = session.spend_by_column()
     assert found["people", "ward"].tolist() == [1.75] * 4
@@ -222,7 +222,7 @@ def test_rows_that_come_in_had_paid_for_statements_alone(kernel):
     session.protect(frame, "people", domain={"ward": ["A", "B"]} | SEXES)
     frame.dp.count(where="sex == 'F'", epsilon=1.0).run()
     session.sql(EVERYWHERE, epsilon=0.25).run()
-    extended(session, frame, {"ward": ["A", "B", "C"]} | SEXES, words="Its 1 answer is kept")
+    extended(session, frame, {"ward": ["A", "B", "C"]} | SEXES, words="Its 1 answer is kept", lose_answers=True)
     assert session.spend_by_column()["people", "ward"].tolist() == [1.25, 1.25, 0.25]
     assert frame.dp.count(where="ward == 'C'", epsilon=1.0).run().paid == 0  # charged, where others had paid more
     assert session.spend_by_column()["people", "ward"].tolist() == [1.25, 1.25, 1.25]
@@ -237,7 +237,9 @@ def test_sums_of_a_column_with_other_bounds_are_lost(kernel):
     frame.dp.sum("age", epsilon=1.0).run()
     frame.dp.histogram("age", epsilon=1.0).run()
     words = "1 of its 2 answers are kept, 1 cannot be used under it: what it cost stays"
-    extended(session, frame, BEFORE | {"age": dpn.Range(0, 120)}, words)
+    with pytest.raises(dpn.LedgerMismatch, match="1 of its 2 answers could not be used under it; what they cost stays"):
+        session.protect(frame, "people", domain=BEFORE | {"age": dpn.Range(0, 120)})
+    extended(session, frame, BEFORE | {"age": dpn.Range(0, 120)}, words, lose_answers=True)
     again = frame.dp.sum("age", epsilon=1.0)
     assert again.plan.cost.epsilon == 1.0
     assert again.plan.steps[-1].startswith("1 answer from before")
@@ -255,7 +257,9 @@ def test_the_sample_of_units_stays_where_their_rows_and_columns_do(kernel):
     extended(session, frame, BEFORE | {"age": dpn.Range(0, 120)}, words="Its 1 answer is kept", **unit)
     assert frame.dp.count(where="age < 50", epsilon=0.02).run().paid == 0
     wider = {"age": dpn.Range(0, 120, nullable=True), "sex": ["F", "M"]}  # rows may come in, and push others out
-    extended(session, frame, wider, words="cannot be used", **unit)
+    with pytest.raises(dpn.LedgerMismatch, match="1 of its 1 answer could not be used"):
+        session.protect(frame, "people", domain=wider, **unit)
+    extended(session, frame, wider, words="cannot be used", lose_answers=True, **unit)
     assert frame.dp.count(where="age < 50", epsilon=0.02).run().paid == 0.02
     assert session.audit().ok
 
@@ -293,7 +297,7 @@ def test_where_rows_may_be_left_out_nothing_is_answered_from_before(kernel):
         r"Its 1 answer cannot be used under it: what it cost stays\. Rows without a level of 'ward' were counted and "
         "are not: other= and nullable=True count them too"
     )
-    extended(session, frame, BEFORE | {"ward": ["A", "B"]}, words)
+    extended(session, frame, BEFORE | {"ward": ["A", "B"]}, words, lose_answers=True)
     query = frame.dp.count(epsilon=1.0)
     assert query.plan.cost.epsilon == 1.0
     assert query.plan.steps[-1] == (
@@ -312,7 +316,7 @@ def test_a_table_of_units_starts_anew_with_all_that_was_spent(kernel):
     unit = {"unit": "who", "max_rows": 2}
     session.protect(frame, "people", domain=BEFORE, **unit)
     frame.dp.count(where="age < 50", epsilon=1.0).run()
-    extended(session, frame, words="Its 1 answer cannot be used", **unit)
+    extended(session, frame, words="Its 1 answer cannot be used", lose_answers=True, **unit)
     assert session.spend_by_column()["people", "sex"].tolist() == [1.0, 1.0]
     assert frame.dp.count(where="age >= 50", epsilon=1.0).run().paid == 1.0
     assert session.audit().ok
@@ -441,7 +445,7 @@ def test_a_statement_that_waits_is_answered_first(kernel, monkeypatch):
     ):
         session.protect(frame, "people", domain=AFTER)
     session.retry(1)  # the table is as it was
-    extended(session, frame)
+    extended(session, frame, lose_answers=True)
     assert session.spent.epsilon == 1.0
     assert session.audit().ok
 
@@ -525,3 +529,94 @@ def test_whose_table_is_unknown_or_unchanged_is_nothing_new(kernel):
     frame.dp.count(epsilon=1.0).run()
     assert redeclared(session.ledger, table).same
     session.protect(frame, "people", domain=BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (
+            {"ward": ["A", "B"]},
+            r"'ward' is new, .*, and 1 of its 1 answer could not be used under it, and 1 other statement would be "
+            r"measured anew when asked again; what they cost stays\. Rows without a level of 'ward' .* "
+            r"other= and nullable=True count them too\. .*lose_answers=True.*'people_2'",
+        ),
+        ({"ward": WARD}, r"'ward' is new, .*, and 1 other statement would be measured anew when asked again"),
+    ],
+)
+def test_what_would_lose_answers_is_told_before_it_does(kernel, more, why):
+    """Nobody's history is lost by a slip: neither kernel notices what was refused."""
+    one, two, frame, other = kernel(), kernel(), FRAME.copy(), FRAME.copy()
+    one.protect(frame, "people", domain=BEFORE)
+    ages = frame.dp.histogram("age", epsilon=1.0).run()
+    one.sql(EVERYWHERE, epsilon=0.25).run()
+    head = one.ledger.head
+    for session, rows in ((two, other), (one, frame)):
+        with pytest.raises(dpn.LedgerMismatch, match="nothing was changed: .* would be extended.*" + why):
+            session.protect(rows, "people", domain=BEFORE | more)
+    assert one.ledger.head == head
+    again = frame.dp.histogram("age", epsilon=1.0).run()
+    assert (again.paid, values(again)) == (0, values(ages))
+    assert one.sql(EVERYWHERE, epsilon=0.25).run().paid == 0
+    extended(two, other, BEFORE | more, lose_answers=True)
+    one.protect(frame, "people", domain=BEFORE | more)  # as it is known now: nothing more is lost
+    assert one.audit().ok
+
+
+def test_what_was_lost_before_is_not_counted_again(kernel):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    frame.dp.count(epsilon=1.0).run()
+    session.sql(EVERYWHERE, epsilon=0.25).run()
+    extended(session, frame, BEFORE | {"ward": ["A", "B"]}, lose_answers=True)
+    frame.dp.count(epsilon=1.0).run()
+    extended(session, frame, BEFORE | {"ward": ["A", "B", "C"]})  # which loses nothing
+
+
+SHUFFLED = {"sex": ["M", "F"], "age": dpn.Range(0, 100), "ward": dpn.Categories(["C", "B", "A"])}
+DECLARED = {"age": dpn.Range(0, 100), "ward": ["A", "B", "C"], "sex": ["F", "M"]}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_levels_and_columns_in_another_order_are_the_same_domain(kernel, asked):
+    """Two analysts who list the same levels in orders of their own share history and price, and go on side by side."""
+    one, two, frame, other = kernel(), kernel(), FRAME.copy(), FRAME.copy()
+    one.protect(frame, "people", domain=DECLARED)
+    if asked:
+        frame.dp.crosstab("ward", "sex", epsilon=1.0).run()
+    head = one.ledger.head
+    told = r"rows in the order that was declared first: 'sex' goes \['F', 'M'\]; 'ward' goes \['A', 'B', 'C'\]|"
+    told += r"rows in the order that was declared first: 'ward' goes \['A', 'B', 'C'\]; 'sex' goes \['F', 'M'\]"
+    with pytest.warns(dpn.LedgerWarning, match=told):
+        two.protect(other, "people", domain=SHUFFLED)
+    two.protect(other, "people", domain=SHUFFLED)  # the cell is run again
+    assert one.ledger.head == head
+    first = frame.dp.crosstab("ward", "sex", epsilon=1.0).run()
+    second = other.dp.crosstab("ward", "sex", epsilon=1.0).run()
+    assert second.paid == 0
+    assert second.frame.equals(first.frame)
+    assert one.spent.epsilon == two.spent.epsilon == 1.0
+    wards = {ward: (FRAME.ward == ward).sum() for ward in "ABC"}
+    found = other.dp.histogram("ward", epsilon=1.0).run()
+    assert found.frame["ward"].tolist() == list(wards)
+    assert np.allclose(values(found), list(wards.values()), atol=40)
+    assert two.audit().ok
+
+
+def test_who_says_another_order_than_before_corrects_it_until_something_was_charged(kernel):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=DECLARED)
+    with pytest.warns(dpn.LedgerWarning, match="was corrected"):
+        session.protect(frame, "people", domain=DECLARED | {"sex": ["M", "F"]})
+    assert frame.dp.histogram("sex", epsilon=1.0).run().frame["sex"].tolist() == ["M", "F"]
+    with pytest.warns(dpn.LedgerWarning, match=r"declared first: 'sex' goes \['M', 'F'\]"):
+        session.protect(frame, "people", domain=DECLARED)
+    assert frame.dp.histogram("sex", epsilon=1.0).run().paid == 0
+
+
+def test_an_order_that_levels_are_declared_to_have_is_part_of_the_domain(kernel):
+    """What `<` means of them depends on it."""
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain={"ward": dpn.Categories(["A", "B", "C"], ordered=True)})
+    frame.dp.count(epsilon=1.0).run()
+    extended(session, frame, {"ward": dpn.Categories(["C", "B", "A"], ordered=True)})
+    assert session.table("people").domain["ward"].levels == ("C", "B", "A")

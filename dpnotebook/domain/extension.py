@@ -97,6 +97,31 @@ def extension(before: Domain, after: Domain) -> Extension:
     return Extension(before, after, {name: _levels(name, before[name], after[name]) for name in before})
 
 
+def in_known_order(before: Domain, after: Domain) -> Domain:
+    """Return a later domain with columns, and levels that are not ordered, as the earlier one lists the same of them.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> known, again = ({"sex": ["F", "M"], "age": dpn.Range(0, 99)}, {"age": dpn.Range(0, 99), "sex": ["M", "F"]})
+    >>> in_known_order(dpn.Domain(known), dpn.Domain(again)) == dpn.Domain(known)
+    True
+    """
+    places = iter([name for name in before if name in after])
+    names = [next(places) if name in before else name for name in after]
+    found = {name: _listed_as(before[name], after[name]) if name in before else after[name] for name in names}
+    return Domain(found) if found else after
+
+
+def _listed_as(before: Attribute, after: Attribute) -> Attribute:
+    """Return a later attribute with the levels of an earlier one in the order of that, if they are the same."""
+    if not (isinstance(before, Categories) and isinstance(after, Categories)) or before.ordered or after.ordered:
+        return after
+    if before.levels == after.levels or before.holds != after.holds or set(before.levels) != set(after.levels):
+        return after
+    return Categories(before.levels, other=after.other, nullable=after.nullable, unit=after.unit, label=after.label)
+
+
 def _levels(name: str, before: Attribute, after: Attribute) -> Levels:
     """Return of each level of an attribute which level it was, see `Extension`."""
     if before == after:

@@ -6,12 +6,14 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from dpnotebook.errors import LedgerCorrupt, LedgerError, shorten
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import Broken, entry_from_row, faults
-from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
+from dpnotebook.ledger.reading import COLUMNS, key_of, read_history, snapshots
 from dpnotebook.ledger.releases import unpack
 from dpnotebook.ledger.replay import Replay
 from dpnotebook.ledger.store import Store
@@ -93,6 +95,43 @@ def audit_file(path: str | Path, expected: str | None = None, *, timeout: float 
         return examine(store, expected)
     finally:
         store.close()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a ledger's file says of itself.
+
+    Parameters
+    ----------
+    audit
+        What an audit of it found.
+    budgets
+        What it was made for, and every raise of it; empty where no entry could be read.
+    charges
+        Every charge in order, as `Ledger.history` gives it; empty where the audit found something wrong.
+    """
+
+    audit: Audit
+    budgets: tuple[Budget, ...]
+    charges: tuple[dict[str, Any], ...]
+
+
+def read_file(path: str | PathLike[str], expected: str | None = None, *, timeout: float = 60.0) -> Reading:
+    """Read and audit a ledger file without its budget, in one state of it; see `audit_file`."""
+    store = Store(path, timeout, None)
+    noted, found = None if expected is None else _head(expected), _Found()
+    charges: tuple[dict[str, Any], ...] = ()
+    try:
+        with store.reading() as connection:
+            found.look(connection)
+            if not found.problems:
+                charges = tuple(read_history(connection, found.view))
+    except LedgerCorrupt as error:
+        found.problems.append(str(error))
+    finally:
+        store.close()
+    budgets = tuple(Budget.from_json(one["budget"]) for one in found.view.budgets)
+    return Reading(found.audit(noted), budgets, charges)
 
 
 def examine(store: Store, expected: str | None = None) -> Audit:

@@ -42,7 +42,7 @@ from dpnotebook.ledger.reading import (
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
-from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay, TableEntries, parts_of
+from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay, TableEntries, parts_of, same_sample
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
@@ -194,14 +194,12 @@ class Ledger(Opened):
             if len(parts) != len(known.get("parts", ())):
                 raise ValueError("the domain of a table is extended for all parts of it")
             found = extension(Domain.from_json(known["domain"]), after)
-            # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
-            same = not found.added and not found.takes_rows_in and parts_of(known) == list(parts or [fingerprint])
             values = {"name": name, "fingerprint": fingerprint, "domain": domain} | {
                 "unit": known["unit"],
                 "max_rows": known["max_rows"],
                 "sizes": [[attribute, size] for attribute, size in after.sizes.items()],
                 "levels": {attribute: runs(levels) for attribute, levels in found.levels.items()},
-                "same_sample": known["unit"] is None or same,
+                "same_sample": same_sample(known, found, parts or [fingerprint]),
                 "leaves_rows_out": found.leaves_rows_out,
             }
             values |= {"parts": list(parts)} if parts else {}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import bisect
 import copy
 import hashlib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import LedgerError, NotProtected, shorten
@@ -21,6 +21,9 @@ from dpnotebook.ledger.extension import check_levels, extended, grown, level
 from dpnotebook.ledger.policies import RecordedPolicy, read_policy_entry
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend, bounds_at, from_runs
+
+if TYPE_CHECKING:
+    from dpnotebook.domain.extension import Extension
 
 # A snapshot is due when this many cells were added to since the last: replaying what follows it takes well under 1 s.
 SNAPSHOT_WORK = 1 << 24
@@ -524,6 +527,21 @@ _TAKING = {
 def parts_of(registered: Mapping[str, Any]) -> list[str]:
     """Return the fingerprints of the parts of a registered table: its own where it did not grow."""
     return list(registered.get("parts", [registered["fingerprint"]]))
+
+
+def same_sample(registered: Mapping[str, Any], found: Extension, parts: Sequence[str]) -> bool:
+    """Return whether the same rows of every unit count under an extended domain.
+
+    Parameters
+    ----------
+    registered, found
+        What the table was registered with, and its extension.
+    parts
+        The fingerprints of its parts under the extended domain.
+    """
+    # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
+    same = not found.added and not found.takes_rows_in and parts_of(registered) == list(parts)
+    return registered["unit"] is None or same
 
 
 def _key(table: str, question: str) -> tuple[str, bytes]:

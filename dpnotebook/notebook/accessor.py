@@ -98,6 +98,7 @@ class DPAccessor:
         max_rows: int | None = None,
         rows: float | None = None,
         nullable: bool | Iterable[str] = False,
+        lose_answers: bool = False,
         session: Session | None = None,
     ) -> ProtectedTable:
         """Protect this frame in a session, the active one unless given; see `Session.protect`.
@@ -114,7 +115,14 @@ class DPAccessor:
         """
         paying = session if session is not None else active_session()
         return paying.protect(
-            self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows, nullable=nullable
+            self._frame,
+            name,
+            domain=domain,
+            unit=unit,
+            max_rows=max_rows,
+            rows=rows,
+            nullable=nullable,
+            lose_answers=lose_answers,
         )
 
     def __getitem__(self, key: str | list[str]) -> PickedColumns:

@@ -20,6 +20,7 @@ from dpnotebook.notebook.workbench.workbench import Workbench
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
 from dpnotebook.session.joint_purchase import JointPurchase
+from dpnotebook.session.ledger_report import LedgerReport
 from dpnotebook.session.offer import Offer
 from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.protected import ProtectedTable
@@ -40,6 +41,7 @@ ASKED = (
     Release,
     Offer,
     JointPurchase,
+    LedgerReport,
     *WIDGETS,
 )
 DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, Dates, Times, WorkloadRequest)

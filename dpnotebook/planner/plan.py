@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -115,6 +115,10 @@ class Alternative:
         """Return the alternative of taking `units`, of which the session pays `price`."""
         left = accountant.total - spent - price
         return cls(accountant.epsilon(units), error, accountant.epsilon(max(left, 0)), chosen, left >= 0)
+
+    def within(self, half: float) -> Alternative:
+        """Return the same with an error of so much at most."""
+        return replace(self, error=min(self.error, half))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import GAUSSIAN, Law
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.objective import Objective
-from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload.terms import row_weights
 
@@ -342,11 +342,13 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
     """
     question, accuracy, table, assumption = asking.question, asking.accuracy, asking.table, asking.assumption
     accountant, option, spent = asking.accountant, way.option, asking.ledger.spent
+    half = farthest(question.measures[0])
     if not (math.isfinite(option.half_width) and np.isfinite(option.std_errors).all()):
         raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
     cells, epsilon = asking.cells(option), accountant.epsilon(option.units)
     price = asking.ledger.price(cells) if option.items else 0
-    expected, unit = Expected(option.std_errors, option.half_width), explain.unit(question.measures[0], question)
+    expected = _within(Expected(option.std_errors, option.half_width), half)
+    unit = explain.unit(question.measures[0], question)
     actions, steps = option.words()
     return Plan(
         question=question,
@@ -360,8 +362,8 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         delta=accountant.delta,
         units=option.units,
         budget=BudgetState.around(accountant, spent, price),
-        std_errors=as_asked(option.std_errors, question.measures[0], question, table.domain),
-        error=option.half_width,
+        std_errors=as_asked(expected.std_errors, question.measures[0], question, table.domain),
+        error=expected.half_width,
         confidence=accuracy.confidence,
         reused=option.reused,
         affordable=spent + price <= accountant.total,
@@ -401,8 +403,24 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
         else _by_target(question, accuracy, option, accountant.law),
-        comparisons=Comparisons(way.prices or tuple),
+        comparisons=Comparisons(lambda: [one.within(half) for one in (way.prices or tuple)()]),
     )
+
+
+def farthest(measure: Measure) -> float:
+    """Return how far an interval of a measure reaches at most: of a mean half of what its values lie between.
+
+    It is cut at the bounds of these, as no mean lies beyond them, in whatever way that is measured.
+    """
+    if measure.kind != "mean":
+        return math.inf
+    return float(measure.summand.high - measure.summand.low) / 2
+
+
+def _within(expected: Expected, half: float) -> Expected:
+    if math.isinf(half):
+        return expected
+    return Expected(np.minimum(expected.std_errors, half), min(expected.half_width, half))
 
 
 def _assumed(question: Question, assumption: Assumption) -> tuple[float | None, bool] | None:
@@ -430,7 +448,8 @@ def _parts(question: Question, expected: Sequence[Expected]) -> tuple[PlannedMea
             float(one.std_errors.max(initial=0.0)),
             one.half_width,
         )
-        for measure, one in zip(question.measures, expected, strict=True)
+        for measure, each in zip(question.measures, expected, strict=True)
+        for one in [_within(each, farthest(measure))]
     )
 
 

@@ -13,11 +13,15 @@ from dpnotebook.ledger.forks import lock
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pandas as pd
+
     from dpnotebook.ledger import Ledger
+    from dpnotebook.privacy.accountant import Accountant
 
 
 # What one word says of a release: the first of these kinds of action that it took.
 HOW = {"buy": "purchase", "refine": "refined", "free": "free", "reuse": "reuse"}
+COLUMNS = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class ChargeLog:
         with self._lock:
             known = len(self._charges)
             for entry in self.ledger.history(after=known, among=sorted(self._open)):
-                self._take(_summary(entry))
+                self._take(charge_summary(entry))
             return tuple(self._charges)
 
     def _take(self, charge: ChargeSummary) -> None:
@@ -86,7 +90,8 @@ class ChargeLog:
         (self._open.discard if charge.state == "recorded" else self._open.add)(charge.number)
 
 
-def _summary(entry: Mapping[str, Any]) -> ChargeSummary:
+def charge_summary(entry: Mapping[str, Any]) -> ChargeSummary:
+    """Return a charge of `Ledger.history` in short."""
     plan = entry["plan"]
     return ChargeSummary(
         number=entry["number"],
@@ -115,3 +120,42 @@ def how(plan: Mapping[str, Any]) -> str:
 def alone(entry: Mapping[str, Any]) -> int:
     """Return what a charge of the ledger would have cost had its question been measured alone, in units."""
     return int(entry["plan"].get("alone", entry["units"]))
+
+
+def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, policy: bool = False) -> pd.DataFrame:
+    """Return charges as a frame; see `Session.history`.
+
+    Parameters
+    ----------
+    charges
+        In order.
+    accountant
+        Of the ledger.
+    policy
+        Whether there is one: then its column is there without a charge too.
+    """
+    import pandas as pd
+
+    epsilon = accountant.epsilon
+    rows = [
+        {
+            "number": charge.number,
+            "time": pd.Timestamp(charge.time),
+            "table": charge.table,
+            "question": charge.words,
+            "percent": 100 * charge.units / accountant.total,
+            "epsilon": epsilon(charge.measured),
+            "paid": epsilon(charge.units),
+            "alone": epsilon(charge.alone),
+            "how": charge.how,
+            "delta": float(charge.delta),
+            "analyst": charge.analyst,
+            "policy": charge.policy[:12],
+            "state": charge.state,
+        }
+        for charge in charges
+    ]
+    kept = ["delta"] if accountant.threshold_delta else []
+    kept += ["analyst"] if any(row["analyst"] for row in rows) else []
+    kept += ["policy"] if policy or any(row["policy"] for row in rows) else []
+    return pd.DataFrame(rows, columns=[*COLUMNS, *kept, "state"])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpnotebook.domain import Domain
-from dpnotebook.domain.extension import Extension, changes, extension
+from dpnotebook.domain import Categories, Domain
+from dpnotebook.domain.extension import Extension, changes, extension, in_known_order
 from dpnotebook.domain.parts import with_parts, without_parts
 from dpnotebook.domain.schema import without_words
 from dpnotebook.errors import DomainError, shorten
@@ -37,6 +38,8 @@ class Redeclared:
         The extension that the domain is, where something was charged under the one that is known.
     refusal
         Why it is none, where it is none; empty where it needs not be.
+    reordered
+        Of the attributes whose levels were declared in another order than the one that is known: their names.
     """
 
     known: dict[str, Any]
@@ -45,6 +48,7 @@ class Redeclared:
     since: int = 0
     extends: Extension | None = None
     refusal: str = ""
+    reordered: tuple[str, ...] = ()
 
 
 def handed_on(ledger: Ledger, name: object, unit: str | Unit | None) -> tuple[Domain | None, str | Unit | None]:
@@ -64,11 +68,37 @@ def handed_on(ledger: Ledger, name: object, unit: str | Unit | None) -> tuple[Do
     return without_parts(domain) if "parts" in known else domain, known["unit"] if unit is None else unit
 
 
-def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
-    """Return how a table is declared, against what the ledger knows of it."""
+def redeclared(ledger: Ledger, table: TableSchema, said: Domain | None = None) -> Redeclared:
+    """Return how a table is declared, against what the ledger knows of it.
+
+    The order of columns and of levels that have none is no part of a domain: everybody has it as it was declared first,
+    so that rows of answers are the same for all.
+
+    Parameters
+    ----------
+    ledger, table
+        What is known, and what is declared.
+    said
+        What the same session declared before, if it did: who says it otherwise now corrects the order too, as long as
+        nothing was charged.
+    """
     known = ledger.tables().get(table.name)
     if known is None:
         return Redeclared({}, table, same=False)
+    found = _redeclared(ledger, known, table)
+    if ledger.unused(table.name) and said is not None and said != table.domain:
+        return found
+    before = Domain.from_json(known["domain"])
+    ordered = in_known_order(without_parts(before) if "parts" in known else before, table.domain)
+    if ordered == table.domain:
+        return found
+    return replace(
+        _redeclared(ledger, known, replace(table, domain=ordered)),
+        reordered=tuple(name for name, attribute in ordered.items() if attribute != table.domain[name]),
+    )
+
+
+def _redeclared(ledger: Ledger, known: dict[str, Any], table: TableSchema) -> Redeclared:
     if table.max_rows is None:  # what was said once holds for everyone
         table = replace(table, max_rows=known["max_rows"])
     since, unused, parts = ledger.domains(table.name)[-1].since, ledger.unused(table.name), len(parts_of(known))
@@ -101,6 +131,48 @@ def corrected_words(name: str, before: Domain, after: Domain) -> str:
     return (
         f"the domain of {shorten(name)} was corrected: {changes(before, after)}. Nothing had been charged for it, and "
         "other kernels must protect it again"
+    )
+
+
+def order_words(name: str, domain: Domain, reordered: Sequence[str]) -> str:
+    """Return what to tell whoever declared levels in another order than the one that everybody has."""
+    shown = [domain[column] for column in reordered]
+    orders = [
+        f"{shorten(column)} goes {shorten(list(one.levels), 80)}"
+        for column, one in zip(reordered, shown, strict=True)
+        if isinstance(one, Categories)
+    ]
+    return f"answers about {shorten(name)} have their rows in the order that was declared first: {'; '.join(orders)}"
+
+
+def losing_words(name: str, found: Extension, lost: int, releases: int, others: int, free: str) -> str:
+    """Return why a domain is not extended before somebody agrees to what that loses.
+
+    Parameters
+    ----------
+    name, found
+        Of the table, and its extension.
+    lost, releases
+        How many answers of the planner could not be used any more, and how many there are.
+    others
+        How many answers to other statements would be measured anew.
+    free
+        A name that no table has.
+    """
+    text = (
+        f"nothing was changed: the domain of {shorten(name)} would be extended ({changes(found.before, found.after)})"
+    )
+    told = [f"{lost} of its {_many(releases, 'answer')} could not be used under it"] if lost else []
+    told += [f"{_many(others, 'other statement')} would be measured anew when asked again"] if others else []
+    text += f", and {', and '.join(told)}; what they cost stays. "
+    if found.leaves_rows_out and lost:
+        new = ", ".join(shorten(column) for column in found.added)
+        text += (
+            f"Rows without a level of {new} were counted and would not be: other= and nullable=True count them too. "
+        )
+    return (
+        f"{text}Leave domain= out to use it as it was declared last; protect(..., lose_answers=True) extends it all "
+        f"the same; by another name, such as {shorten(free)}, it starts without answers, and what both cost adds up"
     )
 
 

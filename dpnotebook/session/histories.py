@@ -367,6 +367,25 @@ class Histories:
             found[domain.since], after = later, before
         return found
 
+    def lost_by(self, table: TableSchema, found: Extension, same_rows: bool) -> tuple[int, int]:
+        """Return how many answers of a table could not be used any more once its domain was extended, and its answers.
+
+        Parameters
+        ----------
+        table
+            With the domain that the ledger knows.
+        found, same_rows
+            The extension, and whether all rows that count now count under it, with the same sample of every unit's.
+        """
+        noise, earlier = self.ledger.accountant.noise, self._earlier(table)
+        later = {since: one.then(found) if one is not None and same_rows else None for since, one in earlier.items()}
+        later[self.ledger.domains(table.name)[-1].since] = found if same_rows else None
+        now, then = History(table.domain, noise, earlier), History(found.after, noise, later)
+        past = [record for record in self.ledger.news(table.name)[1] if "measures" in record.plan and record.answers]
+        now.take(past)
+        then.take(past)
+        return len(set(then.lost) - set(now.lost)), len(past) - len(now.lost)
+
     def _own(
         self, charge: Charge, noisy: Sequence[Integers], table: TableSchema, *, linear: bool = False
     ) -> Iterator[Estimates]:

@@ -16,6 +16,7 @@ from dpnotebook.domain.extension import Extension
 from dpnotebook.engine.scans import all_exact_answers
 from dpnotebook.errors import DomainError, NotProtected, WorkloadError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.checks import free_name
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
@@ -36,7 +37,7 @@ from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Measure, Question, written_confidence
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
 from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
-from dpnotebook.session.domains import extended_words
+from dpnotebook.session.domains import extended_words, losing_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
@@ -192,6 +193,25 @@ class Questions:
             answered=[*recorded, *waiting],
             follows=step.before is None or bool(self.ledger.records(table.name, step.before)),
         )
+
+    def losing_words(self, table: TableSchema, found: Extension, same_rows: bool) -> str:
+        """Return what a table would lose by an extension of its domain, and what to write; empty where nothing.
+
+        Parameters
+        ----------
+        table
+            With the domain that the ledger knows.
+        found, same_rows
+            As for `Histories.lost_by`.
+        """
+        since = self.ledger.domains(table.name)[-1].since
+        lost, releases = self.histories.lost_by(table, found, same_rows)
+        records = self.ledger.records(table.name)
+        others = sum("measures" not in one.plan and one.since == since for one in records)
+        if not lost and not others:
+            return ""
+        free = free_name(table.name, self.ledger.tables())
+        return losing_words(table.name, found, lost, releases, others, free)
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:
         """Return what to tell whoever extended the domain of a table."""

@@ -39,7 +39,7 @@ from dpnotebook.ledger import Audit, Charge, Record
 from dpnotebook.ledger.budgets import checked_reason
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
-from dpnotebook.ledger.replay import parts_of
+from dpnotebook.ledger.replay import parts_of, same_sample
 from dpnotebook.planner.explain import code_as
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
@@ -52,8 +52,8 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
-from dpnotebook.session.charges import ChargeLog, ChargeSummary
-from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, redeclared
+from dpnotebook.session.charges import ChargeLog, ChargeSummary, history_frame
+from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, order_words, redeclared
 from dpnotebook.session.growing import (
     already_words,
     check_all_parts,
@@ -183,6 +183,7 @@ class Session(ShowsCard):
         self.ledger = opened_under(policy, ledger, budget, timeout)
         self._charges = ChargeLog(self.ledger)
         self._tables: dict[str, ProtectedTable] = {}
+        self._declared: dict[str, Domain] = {}  # as it was said here, in whatever order
         self._pipeline = Pipeline(self.ledger, policy, analyst)
         self._statements = Statements(
             self.ledger, self.table, lambda table, moment: self._questions.histories.of(table, moment)
@@ -295,6 +296,7 @@ class Session(ShowsCard):
         max_rows: int | None = None,
         rows: float | None = None,
         nullable: bool | Iterable[str] = False,
+        lose_answers: bool = False,
     ) -> ProtectedTable:
         """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
 
@@ -302,8 +304,10 @@ class Session(ShowsCard):
         that it can be extended: by new columns, by levels that are added or split off from the others, by finer bins
         and wider bounds. What was spent stays, whole, in each part of what is split. Answers stay answers about the
         rows that they were about, and are used where these are still counted: new columns must have a level for every
-        value (`other=` and `nullable=True`), and with `unit` no rows may come in. Other kernels that have the table
-        open are refused then, until they do the same.
+        value (`other=` and `nullable=True`), and with `unit` no rows may come in. An extension that would lose answers
+        is refused before it changes anything, unless `lose_answers=True` agrees to that. Other kernels that have the
+        table open are refused then, until they do the same. The order of columns, and of levels that are not
+        `ordered=True`, is what was declared first.
 
         Parameters
         ----------
@@ -339,6 +343,8 @@ class Session(ShowsCard):
             a list of names, or True for all. Rows without a value in any other declared column are left out, of every
             count. In a condition of `df.dp` it differs from every value, as NaN does: `sex != 'F'` and `not smoker`
             count it, and cards say so.
+        lose_answers
+            Whether a domain may be extended although answers that were paid for cannot be used under it.
 
         Raises
         ------
@@ -346,7 +352,7 @@ class Session(ShowsCard):
             If the domain cannot be, the table does not hold what it says, or its rows are registered as public.
         LedgerMismatch
             If the ledger knows this name as another table, or as one of another population; or with another domain
-            that does not extend it when something was charged for it already.
+            that does not extend it when something was charged for it already, or would lose answers.
         LedgerConflict
             If another kernel changed the domain at the same moment, or what was charged is not answered yet.
 
@@ -379,7 +385,7 @@ class Session(ShowsCard):
         self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
         with watched() as report:
             report(None, f"reading {name}")
-            declared = redeclared(self.ledger, table)
+            written, declared = table.domain, redeclared(self.ledger, table, self._declared.get(name))
             known, table = declared.known, declared.table
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
@@ -390,14 +396,18 @@ class Session(ShowsCard):
             rows_of_parts = self._rows(table, parts if together else parts[:1], [fingerprint])
             protected = ProtectedTable(self, table, rows_of_parts)
             self._statements.relations.check_secret(protected)
-            corrected = self._told_ledger(protected, parts, declared, report)
+            corrected = self._told_ledger(protected, parts, declared, report, lose_answers)
             self._statements.relations.protect(protected)
             self._tables[name] = protected
+            self._declared[name] = written
             self._pipeline.forget_plans()
             self._questions.histories.forget(name)
             for part, one in enumerate(parts[: len(rows_of_parts)]):
                 frames.bind(one, protected, part)
             self._finish_pending(name, report)
+            if declared.reordered:
+                words = order_words(name, table.domain, declared.reordered)
+                warn(words, about=f"{self.ledger.path} {name} order")
             if corrected and not declared.same:
                 words = corrected_words(name, Domain.from_json(known["domain"]), table.domain)
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
@@ -417,7 +427,7 @@ class Session(ShowsCard):
         return found
 
     def _told_ledger(
-        self, protected: ProtectedTable, parts: Sequence[Any], declared: Redeclared, report: Progress
+        self, protected: ProtectedTable, parts: Sequence[Any], declared: Redeclared, report: Progress, lose: bool
     ) -> bool:
         """Register a table, or check that it is the one that the ledger knows; return whether that corrected it."""
         name = protected.table.name
@@ -428,18 +438,21 @@ class Session(ShowsCard):
         try:
             if declared.extends is None:
                 return self._registered(protected)
-            self._extend(protected, parts, declared, report)
+            self._extend(protected, parts, declared, report, lose)
         except LedgerError:
             if before is not None:
                 self._tables[name] = before
             raise
         return False
 
-    def _extend(self, protected: ProtectedTable, parts: Sequence[Any], declared: Redeclared, report: Progress) -> None:
+    def _extend(
+        self, protected: ProtectedTable, parts: Sequence[Any], declared: Redeclared, report: Progress, lose: bool
+    ) -> None:
         """Extend the domain of a table, after a look with the old one whether it is the same, and nothing waits."""
         assert declared.extends is not None
+        found = declared.extends
         name, known = protected.table.name, parts_of(declared.known)
-        table = replace(protected.table, domain=declared.extends.before, asked=None)
+        table = replace(protected.table, domain=found.before, asked=None)
         old = ProtectedTable(self, table, self._rows(table, parts[: len(protected.parts)], known))
         try:
             self._registered(old)
@@ -449,12 +462,16 @@ class Session(ShowsCard):
         finally:
             self._tables.pop(name, None)
             old.engine.close()
+        fingerprints = [rows.fingerprint for rows in protected.parts]
+        same_rows = same_sample(declared.known, found, fingerprints) and not found.leaves_rows_out
+        if not lose and (losing := self._questions.losing_words(table, found, same_rows)):
+            raise LedgerMismatch(losing)
         self.ledger.extend(
             name,
             fingerprint=protected.fingerprint,
             domain=protected.table.domain.to_json(),
             since=declared.since,
-            parts=[rows.fingerprint for rows in protected.parts] if table.parts else (),
+            parts=fingerprints if table.parts else (),
         )
 
     def _registered(self, protected: ProtectedTable) -> bool:
@@ -1209,32 +1226,8 @@ class Session(ShowsCard):
            number     table               question  percent     state
         0       1  patients  COUNT where age >= 65     25.0  recorded
         """
-        import pandas as pd
-
-        charges, epsilon = self._charges.charges(), self.ledger.accountant.epsilon
-        rows = [
-            {
-                "number": charge.number,
-                "time": pd.Timestamp(charge.time),
-                "table": charge.table,
-                "question": charge.words,
-                "percent": 100 * charge.units / self.ledger.accountant.total,
-                "epsilon": epsilon(charge.measured),
-                "paid": epsilon(charge.units),
-                "alone": epsilon(charge.alone),
-                "how": charge.how,
-                "delta": float(charge.delta),
-                "analyst": charge.analyst,
-                "policy": charge.policy[:12],
-                "state": charge.state,
-            }
-            for charge in charges
-        ]
-        kept = ["delta"] if self.ledger.threshold_delta else []
-        kept += ["analyst"] if any(row["analyst"] for row in rows) else []
-        kept += ["policy"] if self.policy is not None else []
-        first = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
-        return pd.DataFrame(rows, columns=[*first, *kept, "state"])
+        charges, accountant = self._charges.charges(), self.ledger.accountant
+        return history_frame(charges, accountant, policy=self.policy is not None)
 
     def profile(self) -> pd.DataFrame:
         """Return what statements have found of how much each privacy unit adds; reads the ledger alone, at no cost.

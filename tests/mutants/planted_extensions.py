@@ -25,9 +25,9 @@ PLANTED = (
     Mutant(
         "another sample of a unit's rows pays apart from the earlier one",
         "a unit has lost twice what the dearest cell says",
-        LEDGER,
-        '"same_sample": known["unit"] is None or same,',
-        '"same_sample": True,',
+        REPLAY,
+        'return registered["unit"] is None or same',
+        "return True",
         ("ledger/test_extensions.py::test_the_sample_of_units_may_be_another_one",),
     ),
     Mutant(

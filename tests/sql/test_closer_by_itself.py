@@ -1,6 +1,7 @@
 """A statement over declared columns is measured by itself where one unit may have many rows, and few do."""
 
 from contextlib import closing
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -298,7 +299,8 @@ def test_what_the_planner_measured_much_more_closely_is_free(frame, what, verb):
 
 @pytest.mark.parametrize("most", [3, 6])
 @pytest.mark.parametrize("verb", [False, True], ids=["statement", "verb"])
-def test_a_mean_of_amounts_goes_by_where_they_lie(most, verb, same_noise):
+@pytest.mark.parametrize(("what", "written"), [("mean", "AVG"), ("sum", "SUM")])
+def test_a_mean_or_a_sum_of_amounts_goes_by_where_they_lie(most, verb, what, written, same_noise):
     # A norm goes by where values lie; noise of the planner by what is declared, which of amounts is far more.
     random = np.random.default_rng(most)
     unit = np.repeat(np.arange(4_000), random.integers(1, most + 1, 4_000))
@@ -313,11 +315,11 @@ def test_a_mean_of_amounts_goes_by_where_they_lie(most, verb, same_noise):
             with closing(dpn.Session(GAUSSIAN, ":memory:")) as session:
                 table = session.protect(rows, "visits", unit="who", max_rows=most, domain=domain)
                 planned = {"contribution": "rows"} if way == "planned" else {}
-                text = "SELECT AVG(cost) AS value FROM visits"
-                as_verb = verb and not planned
-                query = table.mean("cost", epsilon=0.1) if as_verb else session.sql(text, epsilon=0.1, **planned)
+                text = f"SELECT {written}(cost) AS value FROM visits"
+                as_verb, of = verb and not planned, partial(getattr(table, what), epsilon=0.1)
+                query = of("cost") if as_verb else session.sql(text, epsilon=0.1, **planned)
                 assert is_planned(query) is bool(planned)
-                found.append(query.run().frame["value"].iloc[0] - rows["cost"].mean())
-                assert is_planned(table.mean("score", epsilon=0.1))  # which fill what is declared
+                found.append(query.run().frame["value"].iloc[0] - getattr(rows["cost"], what)())
+                assert is_planned(of("score"))  # which fill what is declared
         errors[way] = np.sqrt(np.mean(np.square(found)))
     assert 2 * errors["as it is asked"] < errors["planned"]

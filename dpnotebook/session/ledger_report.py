@@ -1,0 +1,126 @@
+"""A ledger's file, looked at by whoever has neither its budget nor data: what was asked and spent, and if it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING
+
+from dpnotebook.errors import LedgerCorrupt
+from dpnotebook.ledger.audit import Audit, Reading, read_file
+from dpnotebook.ledger.budgets import accountant_of
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
+from dpnotebook.privacy.budget import Amount, Budget
+from dpnotebook.session.charges import charge_summary, history_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class LedgerReport:
+    """What a ledger's file says, and whether it holds.
+
+    Parameters
+    ----------
+    audit
+        What was found when everything was worked out again from its entries: `ok`, `problems`, `head`.
+    reading
+        What else was read.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_patients
+    >>> with dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger") as session:
+    ...     patients = session.protect(example_patients(), "patients", domain={"age": dpn.Range(0, 99)})
+    ...     release = patients.count(epsilon=0.25).run()
+    >>> report = dpn.audit_ledger("clinic.ledger")
+    >>> report.ok, report.budget, report.spent.epsilon
+    (True, Budget(epsilon=1.0), 0.25)
+    >>> report.history()[["number", "table", "question", "percent", "state"]]
+       number     table question  percent     state
+    0       1  patients    COUNT     25.0  recorded
+    """
+
+    audit: Audit
+    reading: Reading
+
+    @property
+    def ok(self) -> bool:
+        """Whether no entry was removed or changed, and the total follows from them and is within the budget."""
+        return self.audit.ok
+
+    @property
+    def budget(self) -> Budget:
+        """The budget, after all raises; raises LedgerCorrupt where no entry could be read."""
+        return self._budgets[-1]
+
+    @property
+    def spent(self) -> Amount:
+        """What all answers together cost, worked out from the entries."""
+        accountant, thresholds = self._accountant, self.audit.delta
+        return Amount(accountant.epsilon(self.audit.spent), with_thresholds(accountant, thresholds), float(thresholds))
+
+    def history(self) -> pd.DataFrame:
+        """Return every charge, as `Session.history` does; "charged" is what has no recorded answer.
+
+        Raises
+        ------
+        LedgerCorrupt
+            If something is wrong with the ledger: no entry can be relied on then.
+        """
+        if not self.ok:
+            raise LedgerCorrupt(f"the ledger is not as it was written: {self.audit.problems[0]}")
+        return history_frame([*map(charge_summary, self.reading.charges)], self._accountant)
+
+    @property
+    def _budgets(self) -> Sequence[Budget]:
+        if not self.reading.budgets:
+            raise LedgerCorrupt(f"no entry of the ledger could be read: {self.audit.problems[0]}")
+        return self.reading.budgets
+
+    @property
+    def _accountant(self) -> Accountant:
+        return accountant_of(self._budgets)
+
+    def __repr__(self) -> str:
+        return repr(self.audit)
+
+
+def audit_ledger(path: str | PathLike[str], expected: str | None = None) -> LedgerReport:
+    """Look at a ledger's file, changing nothing: what was asked and spent, and the proof that the total holds.
+
+    It needs neither the budget nor the data, and everything is worked out anew from the entries. No answers are shown.
+
+    Parameters
+    ----------
+    path
+        The file.
+    expected
+        The head of an earlier audit, noted elsewhere: proves that everything up to then is still there.
+
+    Returns
+    -------
+    LedgerReport
+        `ok`, `budget`, `spent`, `history()` and `audit`; it prints as what the audit found.
+
+    Raises
+    ------
+    LedgerCorrupt
+        If the file is no ledger at all.
+    LedgerError
+        If it cannot be read, or what was given is no path or head.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger").close()
+    >>> dpn.audit_ledger("clinic.ledger")
+    ledger ok: 1 entries, 0 releases; spent ε = 0 of the budget of ε = 1 (0.0%)
+    note the head elsewhere: with it, audit(expected=head) proves later that nothing was changed
+    head ...
+    """
+    found = read_file(path, expected)
+    return LedgerReport(found.audit, found)
