@@ -527,7 +527,7 @@ MISTAKES = [
     ),
     (
         "df.dp.groupby(pd.cut(df.age, 5)).count(epsilon=0.1)",
-        "a Series holds values: write its name, 'age'; declared in 'visits' are age, sex, insured, cost",
+        "a Series holds values: write its name, 'age'; bands of it are groupby({'age': [0, 18, 65]})",
     ),
     (
         "df.dp.groupby('age // 10').count(epsilon=0.1)",

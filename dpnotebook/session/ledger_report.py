@@ -38,7 +38,7 @@ class LedgerReport:
     ...     release = patients.count(epsilon=0.25).run()
     >>> report = dpn.audit_ledger("clinic.ledger")
     >>> report.ok, report.budget, report.spent.epsilon
-    (True, Budget(epsilon=1.0), 0.25)
+    (True, Budget(epsilon=1.0, delta=0.0), 0.25)
     >>> report.history()[["number", "table", "question", "percent", "state"]]
        number     table question  percent     state
     0       1  patients    COUNT     25.0  recorded

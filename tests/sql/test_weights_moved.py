@@ -17,7 +17,7 @@ from dpnotebook.sql.aggregates.units_rows import Averaged, nearly_best, rows_to_
 from dpnotebook.sql.aggregates.weights_moved import STEPS, squared_shifts, weights_moved
 
 MOST = 4_096
-COUNTED = "dpnotebook.session.statements.Statements._wanted"
+COUNTED = [f"dpnotebook.session.{module}.bounded_by" for module in ("statements", "readings")]
 
 
 def of_units(rows, tried):
@@ -201,7 +201,8 @@ def test_a_count_and_a_median_need_no_declared_rows_with_delta(visits):
 
 def test_a_mean_that_was_paid_for_with_five_rows_stays_free(visits, monkeypatch):
     with closing(opened(visits)) as session:
-        monkeypatch.setattr(COUNTED, lambda self, contribution: contribution)  # as earlier versions had it
+        for place in COUNTED:
+            monkeypatch.setattr(place, lambda contribution, ledger: contribution)  # as earlier versions had it
         first = average(session, 1.0).run()
         assert any("5 rows of each who are drawn" in note for note in first.notes)
         monkeypatch.undo()
