@@ -55,6 +55,7 @@ ALONE = {  # that are measured each for itself
     "of all by 0": "AVG(CASE WHEN employed THEN income ELSE 0 END) AS a, "
     "AVG(CASE WHEN NOT employed THEN income ELSE 0 END) AS b",
     "one value in two ways": "COUNTIF(region = '1') AS a, COUNTIF(region = '1.0') AS b",
+    "one text to a collation": "COUNTIF(region = 'Montréal') AS a, COUNTIF(region = 'MONTREAL ') AS b",
     "one alone": "AVG(income) FILTER (WHERE region = 'North') AS a",
     "own bounds": "AVG(income, contribution_bounds_per_group => (0, 9)) FILTER (WHERE employed) AS a, "
     "AVG(income, contribution_bounds_per_group => (0, 9)) FILTER (WHERE NOT employed) AS b",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -61,7 +62,7 @@ class _Values:
         if self.but or other.but:
             return self._among(other.but) or other._among(self.but)
         alike = {type(value) for value in self.some} == {type(value) for value in other.some}
-        return bool(self.some and other.some) and alike and not self.some & other.some
+        return bool(self.some and other.some) and alike and not _as_any_sees(self.some) & _as_any_sees(other.some)
 
     def _among(self, values: frozenset[str | bool | float]) -> bool:
         """Return whether it is of no other than some values."""
@@ -94,6 +95,13 @@ class _Values:
         (low, high), (low_too, high_too) = self.between, other.between
         least = min(high, high_too, key=lambda end: (end[0], not end[1]))
         return _Values(between=(max(low, low_too), least))
+
+
+def _as_any_sees(values: frozenset[str | bool]) -> set[str | bool]:
+    """Return values as the coarsest collation has them, to which case, accents and blanks at the end are nothing."""
+    texts = [unicodedata.normalize("NFKD", one).casefold().rstrip() for one in values if isinstance(one, str)]
+    plain = ["".join(letter for letter in text if not unicodedata.combining(letter)) for text in texts]
+    return {*plain, *(one for one in values if not isinstance(one, str))}
 
 
 @dataclass(frozen=True)
