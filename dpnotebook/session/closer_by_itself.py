@@ -33,9 +33,7 @@ SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many row
 ADDED = {"count", "sum"}
 MANY = 1e9  # rows of a group, beside which noise on their number is nothing
 FEWER_ROWS = 8  # of a unit, as an example
-CLOSER_OF_AMOUNTS = (
-    4.0  # so many times closer, about, a sum or a mean of amounts is than if its values lay at both ends
-)
+CLOSER_OF_AMOUNTS = 4.0  # so many times closer, about, a sum or a mean of amounts is than of values at both ends
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
 MUCH_WIDER = 5.0  # times where most values lie, from which on it is worth to say that something is declared wide
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
@@ -115,35 +113,30 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
             expected = _beside_what_is_known(by_itself, planned, middle=known.free)
     except DPError:
         return False  # it is told where the question is asked
-    inside = _closer_of_amounts(by_itself, planned)
-    return all(
-        one * times / less <= other for one, less, other in zip(expected, inside, _told(known, planned), strict=False)
-    )
+    assert isinstance(planned.question, Question)
+    inside = _closer_of_amounts(by_itself.plan, planned.question)
+    told = _told(known, planned.question)
+    return all(one * times / less <= other for one, less, other in zip(expected, inside, told, strict=False))
 
 
-def _told(known: Plan, planned: Query) -> list[float]:
+def _told(known: Plan, question: Question) -> list[float]:
     """Return the half-widths of a plan, infinite of means of which it tells no more than their bounds."""
-    widths = _half_widths(known)
-    if not isinstance(planned.question, Question):
-        return widths
-    most = map(farthest, planned.question.measures)
-    return [width if width < half else math.inf for width, half in zip(widths, most, strict=False)]
+    most = map(farthest, question.measures)
+    return [width if width < half else math.inf for width, half in zip(_half_widths(known), most, strict=False)]
 
 
-def _closer_of_amounts(by_itself: Query, planned: Query) -> list[float]:
+def _closer_of_amounts(alone: Plan, question: Question) -> list[float]:
     """Return how many times closer each aggregate by itself mostly is than its plan promises while nothing is known.
 
     A norm goes by where values lie and by how many rows units have; the planner's noise goes by what is declared.
     """
     found: list[float] = []
-    if not isinstance(planned.question, Question):
-        return [1.0] * max(1, len(by_itself.plan.parts))
-    for part, measure in zip(by_itself.plan.parts, planned.question.measures, strict=False):
-        attribute = None if measure.column is None else planned.question.where.domain[measure.column]
+    for part, measure in zip(alone.parts, question.measures, strict=False):
+        attribute = None if measure.column is None else question.where.domain[measure.column]
         amount = isinstance(attribute, Range | Bins) and attribute.may_be_wide
         unknown = measure.kind in ("sum", "mean") and part.between is None and part.may_be_less
         found.append(CLOSER_OF_AMOUNTS if amount and unknown else 1.0)
-    return found or [1.0]
+    return found
 
 
 def counts_tell_rates(counts: Query, paid: bool) -> bool:
@@ -171,11 +164,12 @@ def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> lis
     They tell the planner how many rows means are of, which the statement may not know. Of very many rows both err in
     proportion to their noise. Nothing else depends on that.
     """
+    assert isinstance(planned.question, Question)
     if all(part.kind != "mean" for part in planned.question.measures):
         return _half_widths(by_itself.plan, middle)
     anew = replace(planned, fresh=True)
     one = _half_widths(by_itself.assuming(rows=MANY).plan, middle)
-    of_many, of_known = (_told(query.plan, query) for query in (anew.assuming(rows=MANY), anew))
+    of_many, of_known = (_told(query.plan, planned.question) for query in (anew.assuming(rows=MANY), anew))
     return [width * own / many for width, own, many in zip(one, of_known, of_many, strict=True)]
 
 
