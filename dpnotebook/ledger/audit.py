@@ -119,15 +119,9 @@ class Reading:
 def read_file(path: str | PathLike[str], expected: str | None = None, *, timeout: float = 60.0) -> Reading:
     """Read and audit a ledger file without its budget, in one state of it; see `audit_file`."""
     store = Store(path, timeout, None)
-    noted, found = None if expected is None else _head(expected), _Found()
-    charges: tuple[dict[str, Any], ...] = ()
+    noted = None if expected is None else _head(expected)
     try:
-        with store.reading() as connection:
-            found.look(connection)
-            if not found.problems:
-                charges = tuple(read_history(connection, found.view))
-    except LedgerCorrupt as error:
-        found.problems.append(str(error))
+        found, charges = _looked_at(store, charges=True)
     finally:
         store.close()
     budgets = tuple(Budget.from_json(one["budget"]) for one in found.view.budgets)
@@ -137,13 +131,20 @@ def read_file(path: str | PathLike[str], expected: str | None = None, *, timeout
 def examine(store: Store, expected: str | None = None) -> Audit:
     """Return what an audit of an open store finds; see `Audit`."""
     noted = None if expected is None else _head(expected)
+    return _looked_at(store)[0].audit(noted)
+
+
+def _looked_at(store: Store, *, charges: bool = False) -> tuple[_Found, tuple[dict[str, Any], ...]]:
+    """Return what is found in a store, and its charges in that state, if they are asked for and nothing is wrong."""
     found = _Found()
     try:
         with store.reading() as connection:
             found.look(connection)
+            if charges and not found.problems:
+                return found, tuple(read_history(connection, found.view))
     except LedgerCorrupt as error:
         found.problems.append(str(error))
-    return found.audit(noted)
+    return found, ()
 
 
 def examine_connection(connection: sqlite3.Connection) -> Audit:
