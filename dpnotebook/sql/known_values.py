@@ -214,6 +214,29 @@ def known_ranges(select: PrivateSelect, books: Books) -> dict[int, KnownValues |
     return found
 
 
+def all_suited(
+    select: PrivateSelect, ranges: Mapping[int, KnownValues | KnownPairs], costs: Shares, accountant: Accountant
+) -> dict[int, tuple[Bounds, Taken]]:
+    """Return the bounds that suit aggregates of which is known where values are, and what these take from answers.
+
+    A sum that is read off the measurement of a mean has the bounds of that.
+
+    Parameters
+    ----------
+    select, costs, accountant
+        As for `KnownValues.suited`.
+    ranges
+        What is known, by the numbers of the aggregates.
+    """
+    found = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
+    for i, values in ranges.items():
+        if (of := costs.measured_by[i]) != i and of in found and function_of(select.aggregates[i].kind).adds:
+            bounds, histogram = found[of][0], values.histogram
+            cut = NOT_KNOWN if histogram is None else histogram.taken(select.aggregates[i], bounds)
+            found[i] = bounds, cut
+    return found
+
+
 def known_values(select: PrivateSelect, index: int, books: Books) -> KnownValues | KnownPairs | None:
     """Return between which values most rows were found to lie before, where vectors are centred by these."""
     aggregate = select.aggregates[index]

@@ -256,4 +256,10 @@ def measured_ranges(
                 bounds, cut = searched[of].bounds(operand, noise)
                 found.setdefault(i, Clip(bounds, cut=cut))
                 told[range_key(select, operand)] = values_told(bounds, cut, spending[of], searched[of], groups)
+    for i, columns in first.items():  # sums that are read off what is measured for a mean, between its bounds
+        of, (operand, histogram) = shares.measured_by[i], columns[0]
+        if function_of(operand.kind).adds and of != i and histogram is not None and of in found:
+            bounds = found[of].bounds
+            cut = NOT_KNOWN if bounds is None else searched[histogram].taken(operand, bounds)
+            found[i] = Clip(bounds, cut=cut)
     return found, told, shares

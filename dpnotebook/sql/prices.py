@@ -31,7 +31,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
-from dpnotebook.sql.known_values import KnownPairs, KnownValues, known_ranges, known_values
+from dpnotebook.sql.known_values import KnownPairs, KnownValues, all_suited, known_ranges, known_values
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -178,7 +178,7 @@ def price(
         if foretold is None:
             first = {*certain, *ranges, *counting_values}
             costs = shares(select, share, accountant, first) if first else costs
-        suits = {i: values.suited(select, i, costs, accountant) for i, values in ranges.items()}
+        suits = all_suited(select, ranges, costs, accountant)
         suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
         suited |= {i: values.clip(select, i, costs, accountant) for i, values in counting_values.items()}
         if usable and foretold is None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, measured_before, needs_bounds
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, measured_by, needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import (
@@ -228,8 +228,8 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
                 norms = _wider_norms(select, i, books) or norms
             if norms is not None:
                 found[i] = norms
-    for i in range(len(select.aggregates)):  # of a variance and its root, that have one vector
-        if (before := measured_before(select, i)) is not None and needs_bounds(select, i):
+    for i, before in enumerate(measured_by(select)):  # of a variance and its root, that have one vector
+        if before != i and needs_bounds(select, i):
             both = [found[j] for j in (before, i) if j in found]
             found |= dict.fromkeys((before, i), max(both, key=lambda norms: norms.units)) if both else {}
     return found

@@ -55,6 +55,7 @@ from dpnotebook.sql.aggregates.value_range import (
     mean_and_deviation,
     range_edges,
     spanned,
+    taken,
     trimmed,
     wider,
     with_margins,
@@ -69,6 +70,7 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
 }  # fmt: skip
+NOT_KNOWN = Taken()  # what bounds take, where nothing tells of that
 NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all values
 NORMS_ALONE = tuple(
     2.0**k for k in range(10)
@@ -155,6 +157,24 @@ class ValueHistogram:
             if wide is not None:
                 return wide, NOTHING._replace(answer=cut.answer, spread=cut.spread)
         return self._centred(found, squares=squares), cut
+
+    def taken(self, aggregate: Aggregate, bounds: Bounds) -> Taken:
+        """Return what bounds that were chosen for the mean of the same values take from a sum of them.
+
+        Parameters
+        ----------
+        aggregate
+            The sum.
+        bounds
+            Between which values are kept.
+        """
+        if bounds == aggregate.within:
+            return NOTHING
+        told = self if aggregate.within is None else _inside(self, aggregate.within)
+        if told.between is None or not told.counts:
+            return NOT_KNOWN
+        cut = _sum_taken(told, bounds, aggregate.within)
+        return told._with_beyond(bounds, cut, squares=False) if cut.known and told.beyond else cut
 
     def sides(self, aggregate: Aggregate, noise: float) -> list[Side]:
         """Return bounds to choose from for a column of pairs: each suits a variance for some amount of noise.
@@ -409,6 +429,14 @@ def _bounds(
     if integer:
         low, high = Fraction(math.floor(low)), Fraction(math.ceil(high))
     return (low, high), cut
+
+
+@lru_cache(maxsize=64)
+def _sum_taken(told: ValueHistogram, bounds: Bounds, within: Bounds | None) -> Taken:
+    """Return what bounds take from a sum, by a histogram of which all is inside what is declared."""
+    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    ends = None if within is None else (float(within[0]), float(within[1]))
+    return taken(counts, told.scale, edges, bounds, "sums", told.tail_ratio, ends)
 
 
 def _hull(one: Bounds, other: Bounds) -> Bounds:

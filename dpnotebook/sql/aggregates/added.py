@@ -34,7 +34,7 @@ from dpnotebook.sql.aggregates.function import (
 from dpnotebook.sql.aggregates.layers import Combination, foretold, layers_of, noise_of, numbers_of
 from dpnotebook.sql.aggregates.lost_parts import lost_of, reach_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
-from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
+from dpnotebook.sql.aggregates.ratios import Average, of_mean, reads_mean
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import EACH_ONCE, Call, Spelling
@@ -44,6 +44,7 @@ from dpnotebook.sql.select import Aggregate, Contribution
 
 Floats = NDArray[np.float64]
 
+ROUNDED = 12**-0.5  # standard deviation of what rounding to whole numbers does
 ROUGH = 3.0  # standard error from which on counts of vectors that are scaled down are shown as whole numbers
 
 
@@ -160,11 +161,7 @@ class Added(AggregateFunction):
 
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
         """Return the noisy numbers, or what those of a mean say, with intervals of noise and of what bounds take."""
-        if reads_mean(measuring, part):
-            lines, _ = of_mean(measuring, part, self.summed)
-            value = np.concatenate([noisy[:, measuring.place(i)] for i in part.blocks], axis=1) @ lines
-        else:
-            value = _numbers(measuring, part, noisy)
+        value = self.numbers(measuring, part, noisy)
         std_error, width = self._errors(measuring, part, confidence)
         std_errors, widths = (np.full(value.size, one) for one in (std_error, width))
         if part.layers:
@@ -177,11 +174,19 @@ class Added(AggregateFunction):
             widths = how.half_widths(*layers, *noise, kappa(confidence, measuring.noise))
         times = measuring.weights_of(value.size)
         if part.points:
-            value = np.where(std_errors > ROUGH * times, times * np.rint(value / times), value)
+            rounded = reads_mean(measuring, part) | (std_errors > ROUGH * times)
+            value = np.where(rounded, times * np.rint(value / times), value)
         below = above = widths
         if part.lost:
             below, above = lost_of(part).reach(value, std_errors, widths, confidence, measuring.noise)
         return Estimates(*(each / times for each in (value, std_errors, value - below, value + above)))
+
+    def numbers(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Floats:
+        """Return noisy counts or sums: those that were measured, or what the numbers of a mean say."""
+        if not reads_mean(measuring, part):
+            return _numbers(measuring, part, noisy)
+        lines, _ = of_mean(measuring, part, self.summed)
+        return np.asarray(np.concatenate([noisy[:, measuring.place(i)] for i in part.blocks], axis=1) @ lines)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
@@ -208,6 +213,7 @@ class Added(AggregateFunction):
         """Return the standard error of an answer, and the half-width of its interval."""
         if reads_mean(measuring, part):
             _, std_error = of_mean(measuring, part, self.summed)
+            std_error = math.hypot(std_error, ROUNDED * part.points)
             return std_error, kappa(confidence, measuring.noise) * std_error
         if (layers := layers_of(part.bounds)) is not None and len(part.blocks) > 1:
             noise = noise_of(measuring, part)
@@ -279,7 +285,7 @@ class Count(Added):
 
     def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
         """Return the counts."""
-        return KnownGroups.of(_numbers(measuring, part, noisy) / measuring.weights_of(len(noisy)))
+        return KnownGroups.of(self.numbers(measuring, part, noisy) / measuring.weights_of(len(noisy)))
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""
@@ -308,6 +314,16 @@ class Count(Added):
     def whole(self, aggregate: Aggregate) -> bool:
         """Return True."""
         return True
+
+    def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
+        """Return whether the other one is a mean of rows, which counts those that have a value, and so the others."""
+        return _with_mean(aggregate, other, contribution) and aggregate.input in (None, other.input)
+
+    def read_off(self, part: AggregateInput, aggregate: Aggregate) -> AggregateInput:
+        """Return what a count is worked out from: whatever bounds values have, each counts as one."""
+        every = aggregate.input is None
+        one = replace(super().read_off(part, aggregate), bounds=EACH_ONCE, points=True, every_row=every)
+        return replace(one, sought=None, usual=None, inside=False)
 
     def counts_units(self, aggregate: Aggregate, contribution: Contribution) -> bool:
         """Return whether every unit counts once where it has rows."""
@@ -379,6 +395,15 @@ class Sum(Added):
         """Return what bounds of values take from each of them, of which the sum is."""
         return cut, "value, on average"
 
+    def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
+        """Return whether the other one is a mean of the same rows, of which values are kept between the same bounds."""
+        mine, theirs = ((one.input, one.bounds, one.values, one.within) for one in (aggregate, other))
+        return _with_mean(aggregate, other, contribution) and mine == theirs
+
+    def read_off(self, part: AggregateInput, aggregate: Aggregate) -> AggregateInput:
+        """Return what a sum is worked out from: its noise is no whole number then."""
+        return replace(super().read_off(part, aggregate), points=aggregate.integer)
+
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add up the sums of units; whole numbers in whole steps."""
         if builder.contribution.kind == "l2":
@@ -394,6 +419,14 @@ class Sum(Added):
     def clips(self, part: AggregateInput) -> bool:
         """Return True."""
         return True
+
+
+def _with_mean(aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
+    """Return whether the other one is the mean of rows, each of which counts by itself: of their number and sum.
+
+    Not where a statement says what either of them costs.
+    """
+    return contribution.kind == "rows" and other.kind == Average.kind and aggregate.epsilon is other.epsilon is None
 
 
 def _vector(

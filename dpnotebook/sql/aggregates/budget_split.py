@@ -90,6 +90,8 @@ class Shares:
         Of finding how many rows of a unit count; 0 where that is not to be found.
     weights
         Of finding which groups are to be multiplied before vectors are clipped; 0 where that is not to be found.
+    measured_by
+        As `measured_by` has it.
     """
 
     main: tuple[int, ...]
@@ -100,6 +102,7 @@ class Shares:
     finding: tuple[int, ...] = ()
     rows: int = 0
     weights: int = 0
+    measured_by: tuple[int, ...] = ()
 
     @property
     def total(self) -> int:
@@ -157,7 +160,8 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
         raise SQLError(TOO_SMALL)
     selection = math.floor(each * weight) if own_selection is None else own_selection
     found = frozenset(known), tuple(finding), rows
-    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, *found)
+    of_threshold = selection if hidden else 0
+    return Shares(tuple(main), tuple(auto), of_threshold, serving, *found, measured_by=measured_by(select))
 
 
 def of_rows(select: PrivateSelect, units: int) -> int:
@@ -383,7 +387,8 @@ def _least_of(whole: int, histograms: int) -> int:
 
 def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:
     """Return what an aggregate may cost, with what those pay that are read off the same measurement."""
-    return sum(shares.main[i] for i in range(len(select.aggregates)) if i == index or _read_off(select, index, i))
+    by = shares.measured_by or measured_by(select)
+    return sum(share for share, other in zip(shares.main, by, strict=True) if other == by[index])
 
 
 def cost_of_finding(select: PrivateSelect, shares: Shares, index: int) -> int:
@@ -392,15 +397,24 @@ def cost_of_finding(select: PrivateSelect, shares: Shares, index: int) -> int:
     return shares.auto[found_with(select, at, shares.known)]
 
 
-def measured_before(select: PrivateSelect, index: int) -> int | None:
-    """Return the number of an earlier aggregate from whose measurement one is read off; None where there is none."""
-    return next((i for i in range(index) if _read_off(select, index, i)), None)
+def measured_by(select: PrivateSelect) -> tuple[int, ...]:
+    """Return of each aggregate the number of the one from whose measurement it is read off; its own where it has one.
+
+    That is an earlier one where each could be read off the other. What a threshold uses has a measurement of its own.
+    """
+    serving = serving_aggregate(select)
+    every = [i for i in range(len(select.aggregates)) if i != serving]
+    found = list(range(len(select.aggregates)))
+    for i in every:
+        others = (j for j in every if _read_off(select, i, j) and (j < i or not _read_off(select, j, i)))
+        found[i] = next(others, i)
+    return tuple(found)
 
 
 def _read_off(select: PrivateSelect, index: int, other: int) -> bool:
-    aggregate = select.aggregates[index]
-    alike = select.contribution_of(index) == select.contribution_of(other)
-    return alike and function_of(aggregate.kind).measured_with(aggregate, select.aggregates[other])
+    aggregate, contribution = select.aggregates[index], select.contribution_of(index)
+    measured = function_of(aggregate.kind).measured_with(aggregate, select.aggregates[other], contribution)
+    return index != other and measured and contribution == select.contribution_of(other)
 
 
 def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:

@@ -10,7 +10,7 @@ from dpnotebook.privacy.accountant import UNITS, Accountant
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring, NoisyNumbers
 from dpnotebook.sql.aggregates.partitions import PARTS
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
-from dpnotebook.sql.select import Contribution
+from dpnotebook.sql.select import Aggregate, Contribution
 from dpnotebook.strategy import Strategy
 
 Bounds = tuple[Fraction, ...]  # lower and upper; of pairs of columns one behind the other
@@ -33,12 +33,15 @@ class Builder:
     ----------
     contribution
         How what a unit adds is bounded to what is measured next.
+    read_off
+        The aggregates that are read off what is measured next, beside its own.
     """
 
     def __init__(self, contribution: Contribution, accountant: Accountant) -> None:
         self.contribution, self.law = contribution, accountant.law
         self._usual = contribution
         self.blocks: list[NoisyNumbers] = []
+        self.read_off: tuple[Aggregate, ...] = ()
         self._accountant = accountant
         self._components: list[Component] = []
         self._starts: dict[Component, int] = {}

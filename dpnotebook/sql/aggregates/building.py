@@ -16,7 +16,7 @@ from dpnotebook.sql.aggregates.budget_split import (
     cost_of,
     found_with,
     has_range,
-    measured_before,
+    measured_by,
     needs_bounds,
     of_range,
     operands,
@@ -61,12 +61,14 @@ def measuring(
     """
     found = found or {}
     builder = Builder(select.contribution, accountant)
-    parts: list[AggregateInput] = []
+    shares = _without_hidden(select, shares, found)
+    by = shares.measured_by
+    of_itself: dict[int, AggregateInput] = {}
     for i, aggregate in enumerate(select.aggregates):
-        if (before := measured_before(select, i)) is not None:  # whatever bounds have its measurement is paid for
-            parts.append(function_of(aggregate.kind).read_off(parts[before], aggregate))
+        if by[i] != i:  # whatever bounds have its measurement is paid for
             continue
         builder.contribution = contribution = select.contribution_of(i)
+        builder.read_off = tuple(select.aggregates[j] for j, of in enumerate(by) if of == i != j)
         _check_contribution(aggregate, contribution, accountant.law)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds
         function = function_of(aggregate.kind)
@@ -87,7 +89,12 @@ def measuring(
                 shown = None if clipping and rows > MANY_ROWS else usual  # of many that are declared, a few are usual
                 part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=shown)
                 part = replace(part, inside=aggregate.inside)
-        parts.append(part)
+        of_itself[i] = part
+    parts = [
+        part if of == i else function_of(aggregate.kind).read_off(part, aggregate)
+        for i, (of, aggregate) in enumerate(zip(by, select.aggregates, strict=True))
+        for part in (of_itself[of],)
+    ]
     for block in builder.blocks:
         checked_scale(block.scale)
     if select.selection != "threshold":
@@ -113,6 +120,15 @@ def measuring(
         one=one,
         weights=select.weights,
     )
+
+
+def _without_hidden(select: PrivateSelect, shares: Shares, found: Mapping[int, Bounds | None]) -> Shares:
+    """Return shares by which a count has its own measurement beside an average that noise hides: it needs no bounds."""
+    by = list(shares.measured_by or measured_by(select))
+    for i, of in enumerate(tuple(by)):
+        if of in found and found[of] is None and not needs_bounds(select, i):
+            by[i] = i
+    return replace(shares, measured_by=tuple(by))
 
 
 def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:

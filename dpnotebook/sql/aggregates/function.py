@@ -440,8 +440,16 @@ class AggregateFunction:
 
     # What is measured, with which noise
 
-    def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
-        """Return whether another aggregate is read off the same measurement, for which both pay."""
+    def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
+        """Return whether an aggregate is read off the measurement of another one, for which both pay.
+
+        Parameters
+        ----------
+        aggregate, other
+            Both of them.
+        contribution
+            How what a unit adds to them is bounded.
+        """
         return False
 
     def read_off(self, part: AggregateInput, aggregate: Aggregate) -> AggregateInput:

@@ -73,8 +73,8 @@ class AggregateInput:
     edges
         Of quantiles: the edges of the bins.
     points
-        Of quantiles: whether a bin holds only the whole number at its lower edge; of counts whose vectors are clipped:
-        whether they are shown as whole numbers, where noise is larger than that.
+        Of quantiles: whether a bin holds only the whole number at its lower edge; of counts and sums whose noise is no
+        whole number: whether they are shown as such, where noise is larger than that.
     layers
         Of counts and sums in two layers: how answers follow from both; see `layers.Combination`. Nothing before they
         are measured.
@@ -89,6 +89,8 @@ class AggregateInput:
     pair
         Of covariances and correlations: what bounds take from both columns, as `covariance.PairTaken` has it. Nothing
         where that is not known, and in records of before this was told.
+    every_row
+        Of counts that are read off what is measured for a mean: whether rows without a value count too.
     reach
         Of quantiles whose bounds were found from the data: how far the values may reach beyond them. Nothing where
         bounds are written, and in records of before this was told.
@@ -118,6 +120,7 @@ class AggregateInput:
     lost: tuple[float, ...] = ()
     drawn: float = 0.0
     pair: tuple[float, ...] = ()
+    every_row: bool = False
     reach: tuple[float, ...] = field(default=(), compare=False)
 
     @property
@@ -276,6 +279,7 @@ class Measuring:
                 | ({"lost": list(part.lost)} if part.lost else {})
                 | ({"drawn": part.drawn} if part.drawn else {})
                 | ({"pair": list(part.pair)} if part.pair else {})
+                | ({"every_row": True} if part.every_row else {})
                 | ({"reach": [str(end) for end in part.reach]} if part.reach else {})
                 for part in self.parts
             ],
@@ -325,6 +329,7 @@ class Measuring:
                     lost=tuple(entry.get("lost", ())),
                     drawn=float(entry.get("drawn", 0.0)),
                     pair=tuple(entry.get("pair", ())),
+                    every_row=entry.get("every_row", False),
                     reach=tuple(map(float, entry.get("reach", ()))),
                 )
                 for entry in value["parts"]

@@ -41,7 +41,7 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.quantile_tries import left_of_errors, off_at_most, off_by
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
-from dpnotebook.sql.select import Aggregate
+from dpnotebook.sql.select import Aggregate, Contribution
 from dpnotebook.strategy import Strategy, hierarchical
 from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import Prefix
@@ -113,7 +113,7 @@ class Quantiles(AggregateFunction):
         """Return whether it is a least or a greatest value."""
         return call.fractions in ((0.0,), (1.0,))
 
-    def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
+    def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
         """Return whether the other one is of the same bins."""
         if other.kind != self.kind:
             return False

@@ -41,7 +41,7 @@ from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.parse.calls import Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
-from dpnotebook.sql.select import Aggregate, is_column
+from dpnotebook.sql.select import Aggregate, Contribution, is_column
 from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
@@ -51,9 +51,11 @@ COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
 CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half-width are those of all values
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
+SHARE_BESIDE_COUNT = Fraction(1, 2)  # the same where the number of values is an answer too: as accurate as by itself
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
-ORDER = {"values": 0, "count": 0, "weights": 0, "average": 1, "centred": 1, "sum": 1, "weighted": 1, "square": 2}
+MOMENTS = ("values", "count", "missing", "weights"), ("average", "centred", "sum", "weighted"), ("square",)
+ORDER = {name: order for order, names in enumerate(MOMENTS) for name in names}
 
 
 class ValueCount(Statistic):
@@ -72,6 +74,16 @@ class ValueCount(Statistic):
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the number of values."""
         return steps.whole(f"CAST({columns.rows(component.column)} AS DOUBLE)", part)
+
+
+class MissingCount(Statistic):
+    """The number of rows without a value, where single rows are bounded."""
+
+    name = "missing"
+
+    def of_row(self, component: Component) -> str:
+        """Return 1 where there is no value, or 0."""
+        return f"CASE WHEN {component.column} IS NULL THEN 1 ELSE 0 END"
 
 
 class ClampedMean(Statistic):
@@ -191,6 +203,11 @@ class Moments:
     sums: Floats
     covariance: Floats
 
+    @property
+    def of_mean(self) -> Moments:
+        """Those that a mean is worked out from: the number of values, and their sum."""
+        return Moments(self.sums[:2], self.covariance[:2, :2])
+
 
 def moments(measuring: Measuring, part: AggregateInput, noisy: Integers, worth: Mapping[int, float]) -> Moments:
     """Return the moments that noisy numbers say.
@@ -245,7 +262,7 @@ def reads_mean(measuring: Measuring, part: AggregateInput) -> bool:
 
 
 def of_mean(measuring: Measuring, part: AggregateInput, summed: bool) -> tuple[Floats, float]:
-    """Return how the number of values, or their sum, follows from what was measured for a mean.
+    """Return how the number of values, or of all rows, or a sum follows from what was measured for a mean.
 
     Parameters
     ----------
@@ -261,6 +278,7 @@ def of_mean(measuring: Measuring, part: AggregateInput, summed: bool) -> tuple[F
     lines, covariance = weights(measuring, part, _worth(measuring, part))
     of_moments = np.zeros(len(covariance))
     of_moments[:2] = (_middle(part), _half(part)) if summed else (1.0, 0.0)
+    of_moments[2:] = float(part.every_row)
     return of_moments @ lines, math.sqrt(float(of_moments @ covariance @ of_moments))
 
 
@@ -415,7 +433,8 @@ class Ratio(AggregateFunction):
         """Return the noisy numbers of values, their means, and their variances where squares are added up too."""
         assert part.bounds is not None
         half = _half(part)
-        n, c, *squares = moments(measuring, part, noisy, _worth(measuring, part)).sums
+        n, c, *others = moments(measuring, part, noisy, _worth(measuring, part)).sums
+        squares = others if self.squares else []
         times = measuring.weights_of(len(noisy))
         n = np.maximum(n, times)
         mean = (c / n).clip(*_ends(part))
@@ -462,7 +481,7 @@ class Mean(Ratio):
         """Return the noisy sum over the noisy number, with the interval of Fieller's theorem."""
         assert part.bounds is not None
         half = _half(part)
-        found = moments(measuring, part, noisy, _worth(measuring, part))
+        found = moments(measuring, part, noisy, _worth(measuring, part)).of_mean
         n, c = found.sums
         # Of the mean, in units of the half-width, which was rounded up to whole steps.
         low, high = ((float(bound) - _middle(part)) / half for bound in part.bounds[:2])
@@ -484,7 +503,7 @@ class Mean(Ratio):
         """Return them; where means are not known, they are off by a fifth at most."""
         _, covariance = weights(measuring, part, _worth(measuring, part))
         mean = _places(part, known.means, MEAN_AT if part.bounds is None or not has_centre(part.bounds) else CENTRED_AT)
-        error = _of_lines(np.stack([-mean, np.ones_like(mean)]), covariance) / known.sizes
+        error = _of_lines(np.stack([-mean, np.ones_like(mean)]), covariance[:2, :2]) / known.sizes
         low, high = _ends(part)
         return _half(part) * _moved(mean, error, lambda one: one.clip(low, high))
 
@@ -500,7 +519,7 @@ class Average(Mean):
     kind = "average"
     spellings: ClassVar = {"AVG": Spelling(), "MEAN": Spelling(), "ANON_AVG": Spelling()}
     said, nodes, word = ("AVG",), (exp.Avg,), "avg"
-    statistics = (ValueCount(), ClampedMean(), CentredValue())
+    statistics = (ValueCount(), MissingCount(), ClampedMean(), CentredValue())
     shown = linear = "mean"
     averages = counts_and_sums = True
 
@@ -510,7 +529,7 @@ class Average(Mean):
         return f"{total} / nullif({columns.rows(f'y{aggregate.input}')}, 0)"
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
-        """Add a centred sum, and the number of values."""
+        """Add a centred sum, and the number of values; with that of rows without one if all rows are counted too."""
         if builder.contribution.kind == "l2":
             return self.build_vector(builder, aggregate, bounds, cost)
         groups = builder.contribution.kind == "groups"
@@ -518,13 +537,25 @@ class Average(Mean):
         step, half = builder.centred(bounds, cost)
         c = builder.column(Component("average" if groups else "centred", aggregate.input, low, high, step, half))
         n = builder.column(Component("values", aggregate.input, low, high, Fraction(1), 1))
+        counted = [one for one in builder.read_off if one.kind != "sum"]
+        if every_row := any(one.input is None for one in counted):
+            m = builder.column(Component("missing", aggregate.input, low, high, Fraction(1), 1))
         if not builder.law.euclidean:
             # What values lie above the lower bound and below the upper one: together the same for every value, so
-            # that the pair has the sensitivity of the span alone, where half the cost for each would double it.
+            # that the pair has the sensitivity of the span alone, where half the cost for each would double it. A row
+            # has a value or none: counting these with as much noise costs nothing more.
             pair: Matrix = ((1, half), (-1, half))
-            blocks: tuple[int, ...] = (builder.block((c, n), pair, 2 * half, cost),)
+            if every_row:
+                pair = (*((*row, 0) for row in pair), (0, 0, 2 * half))
+            blocks: tuple[int, ...] = (builder.block((c, n, m) if every_row else (c, n), pair, 2 * half, cost),)
+        elif every_row:
+            # All rows, and those without a value: one that has a value is in the first and the sum, any other in both.
+            times = max(1, (1 << COUNT_BITS) // half)
+            one = times * half
+            rows: Matrix = ((times, 0, 0), (0, one, one), (0, 0, one))
+            blocks = (builder.block((c, n, m), rows, math.isqrt(2 * one**2 - 1) + 1, cost),)
         else:
-            of_sum = int(cost * MEAN_SHARE)
+            of_sum = int(cost * (SHARE_BESIDE_COUNT if counted else MEAN_SHARE))
             one = 1 << COUNT_BITS
             blocks = (
                 builder.block((c,), ((1,),), half, of_sum),
@@ -550,7 +581,7 @@ class Variance(Ratio):
     statistics = (ValueCount(), CentredValue(), SquaredValue())
     rowwise = squares = counts_and_sums = True
 
-    def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
+    def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
         """Return whether the other one is a variance, or the root of one, of the same values."""
         mine, theirs = ((one.input, one.bounds, one.values, one.within) for one in (aggregate, other))
         return other.kind in SPREADS and mine == theirs
@@ -785,7 +816,8 @@ def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:
     half = _half(part)
     components = {i: measuring.component(i) for block in part.blocks for i in measuring.blocks[block].columns}
     order = {i: ORDER[component.statistic] for i, component in components.items()}
-    return {i: float(components[i].step) / half ** order[i] for i in sorted(components, key=order.__getitem__)}
+    ordered = sorted(components, key=lambda i: (components[i].statistic == "missing", order[i]))
+    return {i: float(components[i].step) / half ** order[i] for i in ordered}
 
 
 def scaled(factor: float | Floats, *columns: Floats) -> Estimates:

@@ -167,12 +167,9 @@ def trimmed(
     noisy, squares = np.asarray(counts, dtype=float), of in ("squares", "square vectors")
     if (found := found_bins(noisy, scale, edges, tail_ratio, squares=squares)) is None:
         return None
-    first, end = found
-    kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
     stable = tail_ratio <= 1.0
-    above = alike_tails(noisy, scale, edges, first, end, stable=stable)
-    below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, stable=stable)[:, ::-1]
-    likely = _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
+    below, kept, above = _ways(noisy, scale, edges, found, stable)
+    likely = _most_likely(below, kept, above)
     below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
     finer = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     total, places = max(float(likely.sum()), 1.0), (finer[1:] + finer[:-1]) / 2
@@ -196,20 +193,80 @@ def trimmed(
     else:
         ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
         low, high = least_off(error, *ways, finer, lows, highs, mean, squares)
+    return (Fraction(low), Fraction(high)), _taken(noisy, scale, edges, found, (low, high), of, likely, ends, stable)
+
+
+def taken(
+    counts: ArrayLike,
+    scale: float,
+    edges: Floats,
+    bounds: Bounds,
+    of: Answer,
+    tail_ratio: float = 1.0,
+    ends: tuple[float, float] | None = None,
+) -> Taken:
+    """Return what keeping values between some bounds takes from an answer, as `trimmed` has it of the best ones.
+
+    Parameters
+    ----------
+    counts, scale, edges, of, tail_ratio, ends
+        As for `trimmed`.
+    bounds
+        Between which values are kept.
+    """
+    noisy = np.asarray(counts, dtype=float)
+    found = found_bins(noisy, scale, edges, tail_ratio, squares=of in ("squares", "square vectors"))
+    if found is None:
+        return Taken()
+    stable = tail_ratio <= 1.0
+    likely = _most_likely(*_ways(noisy, scale, edges, found, stable))
+    low, high = bounds
+    return _taken(noisy, scale, edges, found, (float(low), float(high)), of, likely, ends, stable)
+
+
+def _taken(
+    noisy: Floats,
+    scale: float,
+    edges: Floats,
+    found: tuple[int, int],
+    between: tuple[float, float],
+    of: Answer,
+    likely: Floats,
+    ends: tuple[float, float] | None,
+    stable: bool,
+) -> Taken:
+    """Return `taken` for bins in which units are found, and how many of them are likely in each of the finer bins."""
+    (low, high), squares = between, of in ("squares", "square vectors")
     lost = lost_between(
         noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", ends=ends, stable=stable
     )
-    places, weights = places.clip(low, high), likely / total
+    finer = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
+    places, weights = ((finer[1:] + finer[:-1]) / 2).clip(low, high), likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left
         answer = max(abs(float(places @ weights)), LEAST_LEFT * float(np.abs(places) @ weights))
     apart = max(_apart(noisy, scale, edges, low, high, squares), lost.most)
     looked = float(np.abs(edges[[0, -1]]).max())
-    between = Fraction(low), Fraction(high)
     told = Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
     if of == "sums":
-        return between, told
-    return between, told._replace(spread=math.sqrt(float((places - places @ weights) ** 2 @ weights)))
+        return told
+    return told._replace(spread=math.sqrt(float((places - places @ weights) ** 2 @ weights)))
+
+
+def _ways(
+    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], stable: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Return how many units bins below the found ones, these, and bins above may hold, in ways alike likely."""
+    first, end = found
+    kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
+    above = alike_tails(noisy, scale, edges, first, end, stable=stable)
+    below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, stable=stable)[:, ::-1]
+    return below, kept, above
+
+
+def _most_likely(below: Floats, kept: Floats, above: Floats) -> Floats:
+    """Return how many units each of the finer bins holds by the way in the middle."""
+    return _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
 
 
 def found_bins(

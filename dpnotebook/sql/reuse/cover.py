@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpnotebook.sql.aggregates.added_up import added_up, sums
+from dpnotebook.sql.aggregates.budget_split import measured_by
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
@@ -252,12 +253,13 @@ def _aggregates(
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return the numbers in the release of what each aggregate follows from; None where one follows from nothing."""
     told = [_told(aggregate, others) for aggregate in released.aggregates]
+    by_itself = {i for i, of in enumerate(measured_by(released)) if of == i}
     kind = select.contribution.kind
     of_rows = kind == "rows" or (kind == "groups" and select.single and released.single)
     found = []
     for one in (_told(aggregate, rows) for aggregate in select.aggregates):
         numbers = (told.index(one),) if one in told else _of_squares(one, told)
-        numbers = numbers or (_moments(one, told) if of_rows else ())
+        numbers = numbers or (_moments(one, told, by_itself) if of_rows else ())
         if not numbers:
             return None
         found.append(numbers)
@@ -275,10 +277,13 @@ def _of_squares(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> 
     return tuple(number for number in among if function_of(told[number]["kind"]).squares)[:1]
 
 
-def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+def _moments(
+    asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]], by_itself: Collection[int]
+) -> tuple[int, ...]:
     """Return the number of a mean that a count or a sum follows from, or those of both that a mean follows from.
 
-    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike.
+    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike. Both
+    have measurements of their own: what is read off that of a mean is no other number than this.
     """
     bounded = [number for number, one in enumerate(told) if _values(one) == _values(asked)]
     counting = [number for number, one in enumerate(told) if one["input"] == asked["input"] is not None]
@@ -287,8 +292,8 @@ def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> tup
         return tuple(number for number in among if function_of(told[number]["kind"]).counts_and_sums)[:1]
     if not function_of(asked["kind"]).averages:
         return ()
-    counts = [number for number in counting if told[number]["kind"] == "count" and _each_once(told[number])]
-    sums = [number for number in bounded if told[number]["kind"] == "sum"]
+    counts = [i for i in counting if told[i]["kind"] == "count" and _each_once(told[i]) and i in by_itself]
+    sums = [i for i in bounded if told[i]["kind"] == "sum" and i in by_itself]
     return (counts[0], sums[0]) if counts and sums else ()
 
 
