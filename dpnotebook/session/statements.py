@@ -210,6 +210,7 @@ class Statements:
     ) -> Query:
         """Return the query that answers a statement as the ledger stands; see `query`."""
         from dpnotebook.sql.linear.questions import linear_question
+        from dpnotebook.sql.reuse.known import may_be_answered
 
         if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
             counts = readings.of_counts()
@@ -235,11 +236,10 @@ class Statements:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
                 assert question is not None
-                # Earlier versions measured these by themselves, which stays free.
-                shares = any(measure.summand.holds for measure in question.measures)
-                new = statement.selects[0].inside or question.written is not None or bool(dates) or shares
-                paid = ask(self._of_parts(statement, tables, parameters)) if new and not _is_free(planned) else planned
-                return paid if _is_free(paid) else planned
+                # What was paid for beside an average, or by itself in earlier versions, stays free.
+                paid = ask(self._of_parts(statement, tables, parameters))
+                measured = may_be_answered(statement, self.ledger.moment(statement.table))
+                return paid if measured and not _is_free(planned) and _is_free(paid) else planned
 
         found = readings.suited(statement, bounded)
         together = readings.together(statement, found, bounded, planned is not None)

@@ -213,8 +213,10 @@ class Added(AggregateFunction):
         """Return the standard error of an answer, and the half-width of its interval."""
         if reads_mean(measuring, part):
             _, std_error = of_mean(measuring, part, self.summed)
-            std_error = math.hypot(std_error, ROUNDED * part.points)
-            return std_error, kappa(confidence, measuring.noise) * std_error
+            width = kappa(confidence, measuring.noise) * std_error
+            if not part.points:
+                return std_error, width
+            return math.hypot(std_error, ROUNDED), max(math.ceil(width - 0.5), 1.0)
         if (layers := layers_of(part.bounds)) is not None and len(part.blocks) > 1:
             noise = noise_of(measuring, part)
             how = (

@@ -51,7 +51,7 @@ COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
 CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half-width are those of all values
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
-SHARE_BESIDE_COUNT = Fraction(1, 2)  # the same where the number of values is an answer too: as accurate as by itself
+SHARE_BESIDE = Fraction(1, 2)  # the same where others are read off it, so that these err no more than by themselves
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
 MOMENTS = ("values", "count", "missing", "weights"), ("average", "centred", "sum", "weighted"), ("square",)
@@ -537,8 +537,7 @@ class Average(Mean):
         step, half = builder.centred(bounds, cost)
         c = builder.column(Component("average" if groups else "centred", aggregate.input, low, high, step, half))
         n = builder.column(Component("values", aggregate.input, low, high, Fraction(1), 1))
-        counted = [one for one in builder.read_off if one.kind != "sum"]
-        if every_row := any(one.input is None for one in counted):
+        if every_row := any(one.input is None for one in builder.read_off):
             m = builder.column(Component("missing", aggregate.input, low, high, Fraction(1), 1))
         if not builder.law.euclidean:
             # What values lie above the lower bound and below the upper one: together the same for every value, so
@@ -549,13 +548,14 @@ class Average(Mean):
                 pair = (*((*row, 0) for row in pair), (0, 0, 2 * half))
             blocks: tuple[int, ...] = (builder.block((c, n, m) if every_row else (c, n), pair, 2 * half, cost),)
         elif every_row:
-            # All rows, and those without a value: one that has a value is in the first and the sum, any other in both.
             times = max(1, (1 << COUNT_BITS) // half)
-            one = times * half
-            rows: Matrix = ((times, 0, 0), (0, one, one), (0, 0, one))
-            blocks = (builder.block((c, n, m), rows, math.isqrt(2 * one**2 - 1) + 1, cost),)
+            one, most = times * half, math.isqrt(2 * (times * half) ** 2 - 1) + 1
+            # Of all rows, those with a value and those without, two are counted; no row spends more by the third.
+            alone = len(builder.read_off) == 1
+            rows: Matrix = ((times, 0, 0), (0, one, one * alone), (0, 0, one if alone else most))
+            blocks = (builder.block((c, n, m), rows, most, cost),)
         else:
-            of_sum = int(cost * (SHARE_BESIDE_COUNT if counted else MEAN_SHARE))
+            of_sum = int(cost * (SHARE_BESIDE if builder.read_off else MEAN_SHARE))
             one = 1 << COUNT_BITS
             blocks = (
                 builder.block((c,), ((1,),), half, of_sum),

@@ -208,6 +208,12 @@ def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect
     return max(answers(statement, books), key=lambda one: (one.units, one.number), default=None)
 
 
+def may_be_answered(statement: Statement, books: StatementBooks) -> bool:
+    """Return whether there are releases of the same rows, or of more of them, that may answer a statement."""
+    keys = (key for select in statement.selects[:1] for key in wider_keys(select))
+    return any(books.records(key) for key in (statement.key, *keys))
+
+
 def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
     """Yield the releases that answer a statement, but for those beside which another one has no more noise anywhere.
 
