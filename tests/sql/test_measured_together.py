@@ -215,3 +215,12 @@ def test_counts_and_sums_of_whole_numbers_are_shown_as_such(accountant):
         assert (one.value == np.rint(one.value)).all()
         assert (one.upper - one.value >= 1).all()
     assert (average.value != np.rint(average.value)).any()
+
+
+def test_a_count_is_as_accurate_as_by_itself_where_the_others_pay_for_their_bounds():
+    known, between = KnownGroups.of(np.array([10_000.0])), (Fraction(0), Fraction(100))
+    chosen = together(every_row(), aggregate("sum"), aggregate("average"))
+    assert sum(shares(chosen, UNITS, GAUSSIAN).auto) > UNITS // 20
+    count, *_ = expected(plan(chosen, GAUSSIAN, found={1: between, 2: between}), 0.95, [known] * 3)
+    (alone,) = expected(plan(together(every_row()), GAUSSIAN, UNITS // 3), 0.95, [known])
+    assert count.std_error**2 <= 1.001 * alone.std_error**2 + 1 / 12

@@ -355,7 +355,7 @@ class Count(Added):
             return replace(input_of(aggregate, bounds), blocks=blocks, step=step, points=True)
         low, high = bounds
         if builder.contribution.kind == "rows":
-            component = Component("count", aggregate.input, Fraction(0), Fraction(1), Fraction(1), 1)
+            component = row_count(aggregate.input)
         else:  # a count is never negative, so that its lower bound never makes it one
             step = max(Fraction(1), builder.step(abs(high), WHOLE, cost))
             component = Component("count", aggregate.input, low, high, step, max(1, math.floor(abs(high) / step)))
@@ -421,6 +421,11 @@ class Sum(Added):
     def clips(self, part: AggregateInput) -> bool:
         """Return True."""
         return True
+
+
+def row_count(column: int | None) -> Component:
+    """Return the number of rows, or of those that have something in a column, where single rows are bounded."""
+    return Component("count", column, Fraction(0), Fraction(1), Fraction(1), 1)
 
 
 def _with_mean(aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:

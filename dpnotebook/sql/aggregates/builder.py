@@ -34,14 +34,14 @@ class Builder:
     contribution
         How what a unit adds is bounded to what is measured next.
     read_off
-        The aggregates that are read off what is measured next, beside its own.
+        The aggregates that are read off what is measured next, beside its own, and what each of them paid of its cost.
     """
 
     def __init__(self, contribution: Contribution, accountant: Accountant) -> None:
         self.contribution, self.law = contribution, accountant.law
         self._usual = contribution
         self.blocks: list[NoisyNumbers] = []
-        self.read_off: tuple[Aggregate, ...] = ()
+        self.read_off: tuple[tuple[Aggregate, int], ...] = ()
         self._accountant = accountant
         self._components: list[Component] = []
         self._starts: dict[Component, int] = {}

@@ -11,6 +11,7 @@ from dpnotebook.planner.plan import MANY_ROWS
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.noise import checked_scale
+from dpnotebook.sql.aggregates.added import row_count
 from dpnotebook.sql.aggregates.budget_split import (
     Shares,
     cost_of,
@@ -68,7 +69,7 @@ def measuring(
         if by[i] != i:  # whatever bounds have its measurement is paid for
             continue
         builder.contribution = contribution = select.contribution_of(i)
-        builder.read_off = tuple(select.aggregates[j] for j, of in enumerate(by) if of == i != j)
+        builder.read_off = tuple((select.aggregates[j], shares.main[j]) for j, of in enumerate(by) if of == i != j)
         _check_contribution(aggregate, contribution, accountant.law)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds
         function = function_of(aggregate.kind)
@@ -89,6 +90,9 @@ def measuring(
                 shown = None if clipping and rows > MANY_ROWS else usual  # of many that are declared, a few are usual
                 part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=shown)
                 part = replace(part, inside=aggregate.inside)
+                for beside, _ in builder.read_off:  # if noise hides these bounds it counts the same rows by itself
+                    if not function_of(beside.kind).needs_bounds(contribution):
+                        builder.column(row_count(beside.input))
         of_itself[i] = part
     parts = [
         part if of == i else function_of(aggregate.kind).read_off(part, aggregate)

@@ -10,7 +10,7 @@ count are Algorithm 2.4 of Li et al.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -51,7 +51,9 @@ COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
 CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half-width are those of all values
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
-SHARE_BESIDE = Fraction(1, 2)  # the same where others are read off it, so that these err no more than by themselves
+# Of that cost, for the number of values or rows where others are read off it: what these paid, so that they err no more
+# than by themselves; sums the less the more of it there is.
+LEAST_BESIDE, MOST_BESIDE = Fraction(1, 2), Fraction(3, 4)
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
 MOMENTS = ("values", "count", "missing", "weights"), ("average", "centred", "sum", "weighted"), ("square",)
@@ -537,7 +539,8 @@ class Average(Mean):
         step, half = builder.centred(bounds, cost)
         c = builder.column(Component("average" if groups else "centred", aggregate.input, low, high, step, half))
         n = builder.column(Component("values", aggregate.input, low, high, Fraction(1), 1))
-        if every_row := any(one.input is None for one in builder.read_off):
+        counted = [share for one, share in builder.read_off if one.kind != "sum"]
+        if every_row := any(one.input is None for one, _ in builder.read_off):
             m = builder.column(Component("missing", aggregate.input, low, high, Fraction(1), 1))
         if not builder.law.euclidean:
             # What values lie above the lower bound and below the upper one: together the same for every value, so
@@ -548,14 +551,17 @@ class Average(Mean):
                 pair = (*((*row, 0) for row in pair), (0, 0, 2 * half))
             blocks: tuple[int, ...] = (builder.block((c, n, m) if every_row else (c, n), pair, 2 * half, cost),)
         elif every_row:
-            times = max(1, (1 << COUNT_BITS) // half)
-            one, most = times * half, math.isqrt(2 * (times * half) ** 2 - 1) + 1
-            # Of all rows, those with a value and those without, two are counted; no row spends more by the third.
-            alone = len(builder.read_off) == 1
-            rows: Matrix = ((times, 0, 0), (0, one, one * alone), (0, 0, one if alone else most))
+            # What is counted beside rows without a value is all rows, or those with one where the others paid as much:
+            # a row without a value spends no more than one with a value then, or as much by that count alone.
+            apart = len(builder.read_off) > 1 and cost >= 3 * max(counted)
+            of_count = LEAST_BESIDE if apart else _of_count(counted, cost)
+            away = half * max(1, (1 << COUNT_BITS) // half)
+            one = math.isqrt(math.floor(away**2 * of_count / (1 - of_count)))
+            most = math.isqrt(away**2 + one**2 - 1) + 1
+            rows: Matrix = ((away // half, 0, 0), (0, one, 0 if apart else one), (0, 0, most if apart else away))
             blocks = (builder.block((c, n, m), rows, most, cost),)
         else:
-            of_sum = int(cost * (SHARE_BESIDE if builder.read_off else MEAN_SHARE))
+            of_sum = int(cost * (1 - _of_count(counted, cost) if builder.read_off else MEAN_SHARE))
             one = 1 << COUNT_BITS
             blocks = (
                 builder.block((c,), ((1,),), half, of_sum),
@@ -566,6 +572,11 @@ class Average(Mean):
     def values(self, measuring: Measuring) -> str:
         """Return whether the average is one of units or of values."""
         return "units" if measuring.contribution.kind == "groups" else "values"
+
+
+def _of_count(counted: Sequence[int], cost: int) -> Fraction:
+    """Return which part of a cost is for the number of values, or of all rows, given what counts paid of it."""
+    return min(max(Fraction(max(counted, default=0), cost), LEAST_BESIDE), MOST_BESIDE)
 
 
 class Variance(Ratio):
