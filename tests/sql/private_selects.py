@@ -72,6 +72,8 @@ def added(component, contribution, values):
             return np.array([np.rint((np.clip(np.mean(values), low, high) - middle) / step)])
         case "values":
             return np.array([1 if component.largest == 1 and groups else len(x)])
+        case "missing":  # each of these rows has a value
+            return np.array([0])
         case "centred":
             return np.array([np.rint((x - middle) / step).sum()])
         case "square":

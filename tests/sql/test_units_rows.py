@@ -167,10 +167,12 @@ def influence(measured, block, power):
     if not isinstance(block.combine, tuple):  # a row is in one bin
         most = int((np.abs(block.combine.operator.dense()) ** power).sum(axis=0).max())
     else:  # a row has a value, between both ends, or none
-        ends = [(1,) if part.statistic in ("rows", "values") else (-part.largest, part.largest) for part in parts]
+        only = {"rows": (1,), "values": (1,), "missing": (0,)}
+        ends = [only.get(part.statistic, (-part.largest, part.largest)) for part in parts]
+        without = [part.statistic == "missing" for part in parts]
         most = max(
             sum(abs(sum(a * x for a, x in zip(line, values, strict=True))) ** power for line in block.combine)
-            for values in itertools.product(*ends)
+            for values in (*itertools.product(*ends), *([without] if any(without) else []))
         )
     return most * measured.contribution.most**power
 
