@@ -77,6 +77,7 @@ PART = (
     "sql/test_influence.py::test_a_clipped_vector_is_never_longer_than_its_norm",
     "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for",
     "sql/test_influence.py::test_one_unit_is_counted_once_in_the_histogram_of_magnitudes",
+    "sql/test_measured_together.py::test_no_row_spends_more_than_is_charged_and_one_spends_it_all",
     "sql/test_new_values.py::test_one_person_is_one_in_the_histogram_and_two_among_second_values",
     "sql/test_new_values.py::test_they_are_read_off_noisy_numbers",
     "sql/test_new_values.py::test_what_it_finds_costs_what_is_set_aside",

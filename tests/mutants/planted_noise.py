@@ -23,6 +23,22 @@ PLANTED = (
         ("planner/test_shares.py::test_the_norm_is_the_most_that_a_row_adds",),
     ),
     Mutant(
+        "a row without a value is counted as if it was in one count only",
+        "who has no value is in both counts beside an average, and loses a quarter more epsilon than is charged",
+        "sql/aggregates/ratios.py",
+        "(0, 0, most if apart else away))",
+        "(0, 0, most))",
+        ("sql/test_measured_together.py::test_no_row_spends_more_than_is_charged_and_one_spends_it_all",),
+    ),
+    Mutant(
+        "only the sum of an average is paid for where counts are read off it",
+        "a row loses 1.4 times the epsilon that is charged",
+        "sql/aggregates/ratios.py",
+        "most = math.isqrt(away**2 + one**2 - 1) + 1",
+        "most = away",
+        ("sql/test_measured_together.py::test_no_row_spends_more_than_is_charged_and_one_spends_it_all",),
+    ),
+    Mutant(
         "the Gaussian scale is rounded down",
         "every Gaussian answer costs more mu^2 than its charge",
         ACCOUNTANT,
