@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpnotebook.sql.aggregates.added_up import added_up, sums
-from dpnotebook.sql.aggregates.budget_split import measured_by
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.parse.calls import EACH_ONCE
@@ -31,6 +30,7 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Group = tuple[Any, ...]
 Levels = KeyLevels | PieceLevels
+Blocks = tuple[int, ...]  # numbers of blocks
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
     return replace(part, blocks=blocks, step=(high - low) / 2 or Fraction(1), half=1)
 
 
-def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], stable: bool) -> Cover | None:
+def cover(
+    select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], blocks: Sequence[Blocks], stable: bool
+) -> Cover | None:
     """Return how a private aggregation follows from a released one; None where it does not.
 
     Parameters
@@ -105,12 +107,14 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
         What is asked.
     released, keys
         What was measured, and its groups, as they were shown.
+    blocks
+        The numbers of the blocks that each of its aggregates is worked out from.
     stable
         Whether sums of noise have its law.
     """
     aggregates: dict[int, tuple[int, ...]] = {}
     for asked, mine in select.ways:
-        numbers = next((of for way in released.ways if (of := _of_way(asked, *way)) is not None), None)
+        numbers = next((of for way in released.ways if (of := _of_way(asked, *way, blocks)) is not None), None)
         if numbers is None:
             return None
         aggregates |= dict(zip(mine, numbers, strict=True))
@@ -123,7 +127,7 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
 
 
 def _of_way(
-    select: PrivateSelect, released: PrivateSelect, numbers: tuple[int, ...]
+    select: PrivateSelect, released: PrivateSelect, numbers: tuple[int, ...], blocks: Sequence[Blocks]
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return the numbers in a release of what each aggregate follows from; None where one follows from nothing.
 
@@ -133,6 +137,8 @@ def _of_way(
         What is asked, bounded alike.
     released, numbers
         Aggregates of the release that are bounded alike, and their numbers in it.
+    blocks
+        As for `cover`.
     """
     rows, others = read_rows(select.rows), read_rows(released.rows)
     if rows is None or others is None or not _bounded_alike(select, released):
@@ -142,7 +148,7 @@ def _of_way(
     sampled = select.contribution.kind != "l2" and not (select.single and released.single)
     if sampled and fewer and not (select.counts_all_rows and released.counts_all_rows):
         return None  # a sample of a unit's rows, or groups, is one of those that take part
-    found = _aggregates(select, rows, released, others)
+    found = _aggregates(select, rows, released, others, [blocks[i] for i in numbers])
     return None if found is None else tuple(tuple(numbers[i] for i in each) for each in found)
 
 
@@ -249,17 +255,16 @@ def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
 
 
 def _aggregates(
-    select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText
+    select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText, blocks: Sequence[Blocks]
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return the numbers in the release of what each aggregate follows from; None where one follows from nothing."""
     told = [_told(aggregate, others) for aggregate in released.aggregates]
-    by_itself = {i for i, of in enumerate(measured_by(released)) if of == i}
     kind = select.contribution.kind
     of_rows = kind == "rows" or (kind == "groups" and select.single and released.single)
     found = []
     for one in (_told(aggregate, rows) for aggregate in select.aggregates):
         numbers = (told.index(one),) if one in told else _of_squares(one, told)
-        numbers = numbers or (_moments(one, told, by_itself) if of_rows else ())
+        numbers = numbers or (_moments(one, told, blocks) if of_rows else ())
         if not numbers:
             return None
         found.append(numbers)
@@ -277,13 +282,11 @@ def _of_squares(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> 
     return tuple(number for number in among if function_of(told[number]["kind"]).squares)[:1]
 
 
-def _moments(
-    asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]], by_itself: Collection[int]
-) -> tuple[int, ...]:
+def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]], blocks: Sequence[Blocks]) -> tuple[int, ...]:
     """Return the number of a mean that a count or a sum follows from, or those of both that a mean follows from.
 
-    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike. Both
-    have measurements of their own: what is read off that of a mean is no other number than this.
+    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike. That
+    of the sum is enough where a count was read off its blocks.
     """
     bounded = [number for number, one in enumerate(told) if _values(one) == _values(asked)]
     counting = [number for number, one in enumerate(told) if one["input"] == asked["input"] is not None]
@@ -292,8 +295,11 @@ def _moments(
         return tuple(number for number in among if function_of(told[number]["kind"]).counts_and_sums)[:1]
     if not function_of(asked["kind"]).averages:
         return ()
-    counts = [i for i in counting if told[i]["kind"] == "count" and _each_once(told[i]) and i in by_itself]
-    sums = [i for i in bounded if told[i]["kind"] == "sum" and i in by_itself]
+    sums = [i for i in bounded if told[i]["kind"] == "sum"]
+    if both := [i for i in sums if blocks.count(blocks[i]) > 1]:
+        return tuple(both[:1])
+    counts = [i for i in counting if told[i]["kind"] == "count" and _each_once(told[i])]
+    counts = [i for i in counts if blocks.count(blocks[i]) == 1]
     return (counts[0], sums[0]) if counts and sums else ()
 
 

@@ -114,7 +114,8 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
     asked = statement_from_json(record.plan["statement"])
     for place, (released, told) in enumerate(zip(asked.selects, record.details["selects"], strict=True)):
         keys, noise = keys_from_json(told["keys"]), told["measuring"]["noise"]
-        found = cover(statement.selects[0], released, keys, law_of(noise).stable)
+        blocks = [tuple(part["blocks"]) for part in told["measuring"]["parts"]]
+        found = cover(statement.selects[0], released, keys, blocks, law_of(noise).stable)
         if found is None:
             continue
         measured = Measuring.from_json(told["measuring"])
