@@ -237,9 +237,10 @@ class Statements:
             if contribution is not None or few_rows:
                 assert question is not None
                 # What was paid for beside an average, or by itself in earlier versions, stays free.
+                if _is_free(planned) or not may_be_answered(statement, self.ledger.moment(statement.table)):
+                    return planned
                 paid = ask(self._of_parts(statement, tables, parameters))
-                measured = may_be_answered(statement, self.ledger.moment(statement.table))
-                return paid if measured and not _is_free(planned) and _is_free(paid) else planned
+                return paid if _is_free(paid) else planned
 
         found = readings.suited(statement, bounded)
         together = readings.together(statement, found, bounded, planned is not None)

@@ -210,9 +210,8 @@ def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect
 
 
 def may_be_answered(statement: Statement, books: StatementBooks) -> bool:
-    """Return whether there are releases of the same rows, or of more of them, that may answer a statement."""
-    keys = (key for select in statement.selects[:1] for key in wider_keys(select))
-    return any(books.records(key) for key in (statement.key, *keys))
+    """Return whether a release answers a statement, or it was measured before."""
+    return bool(books.records(statement.key)) or next(answers(statement, books), None) is not None
 
 
 def answers(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
