@@ -67,7 +67,7 @@ def test_noise_is_for_where_values_lie(what, budget, same_noise):
     with closing(opened(frame, budget)) as session:
         auto, declared = session.sql(text, epsilon=0.5, bounds="auto"), session.sql(text, epsilon=0.5)
         assert (is_planned(auto), is_planned(declared)) == (False, True)
-        inside, whole = auto.run().frame, declared.run().frame
+        whole, inside = declared.run().frame, auto.run().frame
         low, high = found_between(session)
     assert 0 <= low < high < WIDE / 10
     assert inside["x_std_error"].max() * 5 < whole["x_std_error"].min()

@@ -318,14 +318,8 @@ class Count(Added):
         return True
 
     def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
-        """Return whether the other one is a mean or a sum of rows, for which those that have a value can be counted."""
-        if not _beside_rows(aggregate, other, contribution) or other.kind not in (Average.kind, Sum.kind):
-            return False
-        if aggregate.input is not None or other.kind == Average.kind:
-            return aggregate.input in (None, other.input)
-        # Rows without a value, which are counted apart, would make the noise of a sum far from zero larger.
-        ends = other.bounds or other.within
-        return ends is None or ends[0] <= 0 <= ends[1]
+        """Return whether the other one is a mean of rows, which counts those that have a value, and so the others."""
+        return _with_mean(aggregate, other, contribution) and aggregate.input in (None, other.input)
 
     def read_off(self, part: AggregateInput, aggregate: Aggregate) -> AggregateInput:
         """Return what a count is worked out from: whatever bounds values have, each counts as one."""
@@ -406,7 +400,7 @@ class Sum(Added):
     def measured_with(self, aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
         """Return whether the other one is a mean of the same rows, of which values are kept between the same bounds."""
         mine, theirs = ((one.input, one.bounds, one.values, one.within) for one in (aggregate, other))
-        return _beside_rows(aggregate, other, contribution) and other.kind == Average.kind and mine == theirs
+        return _with_mean(aggregate, other, contribution) and mine == theirs
 
     def read_off(self, part: AggregateInput, aggregate: Aggregate) -> AggregateInput:
         """Return what a sum is worked out from: its noise is no whole number then."""
@@ -417,8 +411,6 @@ class Sum(Added):
         if builder.contribution.kind == "l2":
             blocks, step = _vector("sum", aggregate, bounds, builder, cost)
             return replace(input_of(aggregate, bounds), blocks=blocks, step=step)
-        if builder.read_off:  # a centred sum errs less than one that counts from zero, where the values are counted too
-            return self.read_off(Average().build(builder, aggregate, bounds, cost), aggregate)
         low, high = bounds
         most = max(abs(low), abs(high))
         whole = aggregate.integer and low.denominator == high.denominator == 1
@@ -436,12 +428,12 @@ def row_count(column: int | None) -> Component:
     return Component("count", column, Fraction(0), Fraction(1), Fraction(1), 1)
 
 
-def _beside_rows(aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
-    """Return whether rows count by themselves, of which the number and a sum serve both of two aggregates.
+def _with_mean(aggregate: Aggregate, other: Aggregate, contribution: Contribution) -> bool:
+    """Return whether the other one is the mean of rows, each of which counts by itself: of their number and sum.
 
     Not where a statement says what either of them costs.
     """
-    return contribution.kind == "rows" and aggregate.epsilon is other.epsilon is None
+    return contribution.kind == "rows" and other.kind == Average.kind and aggregate.epsilon is other.epsilon is None
 
 
 def _vector(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import UNITS, Accountant
@@ -401,18 +400,15 @@ def cost_of_finding(select: PrivateSelect, shares: Shares, index: int) -> int:
 def measured_by(select: PrivateSelect) -> tuple[int, ...]:
     """Return of each aggregate the number of the one from whose measurement it is read off; its own where it has one.
 
-    That is an earlier one where each could be read off the other, and an average before a sum, as it gains most. What a
-    threshold uses has a measurement of its own.
+    That is the first one where each could be read off the other. What a threshold uses has a measurement of its own.
     """
-    serving, functions = serving_aggregate(select), [function_of(one.kind) for one in select.aggregates]
-    every = sorted(range(len(functions)), key=lambda i: not functions[i].averages)
-
-    @cache
-    def by(i: int) -> int:
-        others = (j for j in every if serving not in (i, j) and _read_off(select, i, j))
-        return next((j for j in others if (j < i or not _read_off(select, j, i)) and by(j) == j), i)
-
-    return tuple(map(by, range(len(functions))))
+    serving = serving_aggregate(select)
+    every = [i for i in range(len(select.aggregates)) if i != serving]
+    found = list(range(len(select.aggregates)))
+    for i in every:
+        others = (j for j in every if _read_off(select, i, j) and (j < i or not _read_off(select, j, i)))
+        found[i] = next(others, i)
+    return tuple(found)
 
 
 def _read_off(select: PrivateSelect, index: int, other: int) -> bool:

@@ -285,8 +285,8 @@ def _of_squares(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> 
 def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]], blocks: Sequence[Blocks]) -> tuple[int, ...]:
     """Return the number of a mean that a count or a sum follows from, or those of both that a mean follows from.
 
-    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike. That
-    of the sum is enough where a count was read off its blocks.
+    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike. Both
+    have blocks of their own: what was read off those of another mean is between its bounds.
     """
     bounded = [number for number, one in enumerate(told) if _values(one) == _values(asked)]
     counting = [number for number, one in enumerate(told) if one["input"] == asked["input"] is not None]
@@ -295,11 +295,9 @@ def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]], blocks
         return tuple(number for number in among if function_of(told[number]["kind"]).counts_and_sums)[:1]
     if not function_of(asked["kind"]).averages:
         return ()
-    sums = [i for i in bounded if told[i]["kind"] == "sum"]
-    if both := [i for i in sums if blocks.count(blocks[i]) > 1]:
-        return tuple(both[:1])
-    counts = [i for i in counting if told[i]["kind"] == "count" and _each_once(told[i])]
-    counts = [i for i in counts if blocks.count(blocks[i]) == 1]
+    by_itself = {i for i, own in enumerate(blocks) if blocks.count(own) == 1}
+    counts = [i for i in counting if told[i]["kind"] == "count" and _each_once(told[i]) and i in by_itself]
+    sums = [i for i in bounded if told[i]["kind"] == "sum" and i in by_itself]
     return (counts[0], sums[0]) if counts and sums else ()
 
 
