@@ -24,8 +24,8 @@ from dpnotebook.workload import Centred, Identity, Marginals, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 FLAT_CELLS = {"quick": 256, "full": 1024}  # of several attributes together
-# Of an attribute whose residual operator is found while somebody waits: precisely in tenths of a second, nearly in one.
-PRECISE_CELLS, NEAR_CELLS = 128, 1024
+# Of an attribute whose residual operator is found while somebody waits: precisely in a second, or nearly in two.
+PRECISE_CELLS, NEAR_CELLS = 512, 1024
 PARTS = 200  # of a union that get a product each
 
 
