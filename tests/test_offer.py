@@ -224,3 +224,18 @@ def test_a_strategy_whose_purchase_was_interrupted_is_not_bought_again(kernel, m
     assert not after.bought
     assert after.cost.units < price
     assert later.audit().ok
+
+
+def test_a_price_is_worked_out_once_while_the_ledger_stands(session, monkeypatch):
+    session.prefetch(dpn.ranges("age"), errors=[60]).buy(error=60)
+    offer = session.prefetch(dpn.ranges("age"), errors=[50, 40, 30])
+    planned = []
+    plan = type(session._questions).plan
+    monkeypatch.setattr(type(session._questions), "plan", lambda *asked: planned.append(asked[1]) or plan(*asked))
+    looked = offer.prices, offer.unit, offer.answers, offer.prices
+    assert len(planned) == 3
+    assert looked[0].equals(looked[3])
+    offer.buy(error=50)
+    planned.clear()
+    assert offer.prices["epsilon"][0] == 0  # and anew when more is known
+    assert len(planned) == 3

@@ -20,6 +20,8 @@ from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
 from dpnotebook.strategy.select import select_own
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.worst_case import weighed_again
 from dpnotebook.views import ShowsCard
 from dpnotebook.workload import Explicit, Identity, Kron, Stack, Total, Workload
 from dpnotebook.workload.compose import Weighted
@@ -34,6 +36,7 @@ MARGIN = (
     1.01  # times an error that `kappa` tells: sums of few draws of unlike weights reach up to half a percent farther
 )
 ROUNDS = 3  # times that errors are made finer where they are too coarse, the last time all of them alike
+LITTLE = 0.9  # times an error: for one that changes by more, what is measured is looked for anew
 LINEAR = ("count", "cdf", "quantile", "workload")
 
 
@@ -84,12 +87,12 @@ class JointPurchase(ShowsCard):
         """The joint question of each table that has one: where several can be joined, and that costs less."""
         found: dict[str, Query] = {}
         for table, members in self._members().items():
+            alone = sum(self.plans[place].cost.units for place in members)
             try:
-                query = _joined([self.queries[place] for place in members])
-                plan = query.session.plan(query)
+                query = _joined([self.queries[place] for place in members], alone)
             except DPError:  # such as more cells than can be measured: they are asked one by one
                 continue
-            if plan.cost.units < sum(self.plans[place].cost.units for place in members):
+            if query is not None:
                 found[table] = query
         return found
 
@@ -203,8 +206,11 @@ def _linear(query: Query) -> bool:
     return _factors(asked, asked.where.domain) is not None
 
 
-def _joined(queries: Sequence[Query]) -> Query:
-    """Return the query for all answers of some, each within its own error."""
+def _joined(queries: Sequence[Query], most: int) -> Query | None:
+    """Return the query for all answers of some, each within its own error; None where it costs so many units or more.
+
+    That is known as soon as it costs them with errors that are not fine enough yet.
+    """
     session = queries[0].session
     domain: Domain = queries[0].question.where.domain  # type: ignore[union-attr]
     names = _attributes(queries, domain)
@@ -216,21 +222,25 @@ def _joined(queries: Sequence[Query]) -> Query:
     # A sum of Laplace noise keeps to an error with a larger variance than a single draw: asked again by itself, an
     # answer is held to what any sum may do, so it is measured as finely as that. Other targets are another strategy,
     # which may be coarser elsewhere; all of them finer by one factor are the same one with less noise.
-    asked = targets
+    asked, like = targets, None
     for place in range(ROUNDS + 1):
-        made = _asking(queries[0], names, blocks, targets)
-        kept = [min(1.0, error / worst) for error, worst in zip(asked, _reached(made, blocks, reach), strict=True)]
+        made = _asking(queries[0], names, blocks, targets, like)
+        like, plan = made.strategy, made.session.plan(made)
+        if plan.cost.units >= most:
+            return None
+        kept = [min(1.0, error / worst) for error, worst in zip(asked, _reached(plan, blocks, reach), strict=True)]
         if all(factor * SAME >= 1 for factor in kept):
             break
+        like = like if min(kept) >= LITTLE else None
         kept = kept if place < ROUNDS - 1 else [min(kept)] * len(kept)
         targets = [target * factor for target, factor in zip(targets, kept, strict=True)]
     return made
 
 
-def _reached(made: Query, blocks: Sequence[Workload], reach: float) -> list[float]:
+def _reached(plan: Plan, blocks: Sequence[Workload], reach: float) -> list[float]:
     """Return the error that the worst answer of each block would have, asked again by itself."""
     ends = list(itertools.accumulate(block.shape[0] for block in blocks))[:-1]
-    spread = np.asarray(made.session.plan(made).std_errors, dtype=np.float64)
+    spread = np.asarray(plan.std_errors, dtype=np.float64)
     return [MARGIN * reach * float(each.max()) for each in np.split(spread, ends)]
 
 
@@ -242,8 +252,24 @@ def _said(query: Query) -> float | None:
     return None if accuracy.variance is None else float(np.sqrt(accuracy.variance)) * law.kappa(CONFIDENCE)
 
 
-def _asking(like: Query, names: tuple[str, ...], blocks: Sequence[Workload], targets: Sequence[float]) -> Query:
-    """Return the query for blocks of answers over some attributes, each block within an error."""
+def _asking(
+    like: Query,
+    names: tuple[str, ...],
+    blocks: Sequence[Workload],
+    targets: Sequence[float],
+    before: Strategy | None = None,
+) -> Query:
+    """Return the query for blocks of answers over some attributes, each block within an error.
+
+    Parameters
+    ----------
+    like
+        One of the queries that are joined.
+    names, blocks, targets
+        The attributes, the answers, and the error of each block.
+    before
+        The strategy for other errors: for those that differ a little the same operators do, with weights of their own.
+    """
     loosest = min(max(targets), MOST_APART * min(targets))
     weights = [max(loosest / target, 1.0) for target in targets]
     parts = [block if weight == 1 else Weighted(weight, block) for block, weight in zip(blocks, weights, strict=True)]
@@ -257,11 +283,12 @@ def _asking(like: Query, names: tuple[str, ...], blocks: Sequence[Workload], tar
         asked.table, (Measure("workload", workload=workload, asked=title),), names, type(asked.where).everything(domain)
     )
     noise = like.session.ledger.accountant.noise
+    again = None if before is None else weighed_again(workload, before)
     return replace(
         like,
         question=question,
         accuracy=Accuracy(error=loosest, confidence=CONFIDENCE, within=within),
-        strategy=select_own(workload, noise, "quick", "worst"),  # the full search takes seconds at every new target
+        strategy=again or select_own(workload, noise, "quick", "worst"),  # the full search takes seconds
         purchases="never",
         statement=None,
         shown=None,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.explain import request_code
-from dpnotebook.planner.plan import BudgetState
+from dpnotebook.planner.plan import BudgetState, Plan
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.views import ShowsCard
@@ -73,17 +75,30 @@ class Offer(ShowsCard):
     @property
     def answers(self) -> int:
         """Number of answers."""
-        return self.asked.plan.answers
+        return self._plan.answers
 
     @property
     def unit(self) -> str:
         """What the answers are counted in."""
-        return self.asked.plan.unit
+        return self._plan.unit
+
+    @property
+    def _plan(self) -> Plan:
+        """The plan of one of the prices: of all it is the same what is asked, and these are worked out anyway."""
+        with suppress(AccuracyError):  # such as a price that nobody can be given
+            if self.errors:
+                return self.listed[self.errors[0]].plan
+        return self.asked.plan
 
     @property
     def confidence(self) -> float:
         """Probability that an interval holds the exact answer."""
         return self.asked.accuracy.confidence
+
+    @cached_property
+    def listed(self) -> Mapping[float, Query]:
+        """The query of each error that is listed; their plans are kept as long as these are, and the ledger stands."""
+        return {error: self.query(error=error) for error in self.errors}
 
     @property
     def budget(self) -> BudgetState:
@@ -98,7 +113,7 @@ class Offer(ShowsCard):
 
         rows = []
         for error in self.errors:
-            plan = self.query(error=error).plan
+            plan = self.listed[error].plan
             rows.append(
                 {
                     "error": error,

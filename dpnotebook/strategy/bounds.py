@@ -22,6 +22,7 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 FEW_WAYS = 4  # of asking an attribute
 EIGEN_CELLS = 1024  # eigenvalues of a Gram matrix without structure: a second
 MOMENT_CELLS = 4096  # a Gram matrix without structure: a second, 128 MiB
+UNLIKE = 1e-9  # of the largest: squared norms of columns that differ by more do so by more than rounding
 
 
 @lru_cache(maxsize=256)
@@ -125,6 +126,12 @@ def _moment_bound(workload: Workload) -> float:
     return float(np.trace(gram) ** 3 / np.vdot(gram, gram) / workload.shape[1])
 
 
+def _maybe_alike(kind: Workload) -> bool:
+    """Return whether a factor may treat all cells alike, where those that no query tells apart count as one."""
+    norms = np.asarray(kind.column_norms(2), dtype=float)
+    return bool(np.ptp(norms) <= UNLIKE * norms.max())
+
+
 def _marginals_bound(workload: Workload) -> float | None:
     """Return the SVD bound of a union of products that treat all cells of every attribute alike; None for others.
 
@@ -132,6 +139,8 @@ def _marginals_bound(workload: Workload) -> float | None:
     subsets that some product is about have one above 0, so this works for any number of attributes (Theorem 12).
     """
     found = lattice(workload)
+    if not all(_maybe_alike(kind) for kinds in found.kinds for kind in kinds):
+        return None  # before matrices of all pairs of cells are looked at
     attributes = [attribute(kinds, n) for kinds, n in zip(found.kinds, found.sizes, strict=True)]
     if any(asked.grams for asked in attributes):
         return None

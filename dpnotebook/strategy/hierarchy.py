@@ -19,7 +19,7 @@ from dpnotebook.workload import Hierarchy
 from dpnotebook.workload.base import Array, Energy
 
 EXHAUSTIVE = 1024  # up to this many cells every branching factor is tried; beyond, up to 64 and then a geometric grid
-CACHED = 4096  # cells up to which the list of all trees is kept
+CACHED, WIDE = 4096, 32_768  # cells up to which the list of all trees is kept: of few wide ones 6 MB each
 SMALL, GRID = 64, 400  # every branching up to this one, and so many beyond
 BETTER = 1 - 1e-12  # of an objective: less of a gain is rounding, and the tree before is kept
 
@@ -84,13 +84,18 @@ def branchings(n: int) -> list[int]:
 
 
 def _trees(n: int, branching: int | None) -> _Trees:
-    if branching is not None or n > CACHED:
+    if branching is not None or n > WIDE:
         return _list_trees(n, branching)
-    return _cached_trees(n)
+    return _cached_trees(n) if n <= CACHED else _cached_wide_trees(n)
 
 
 @lru_cache(maxsize=64)
 def _cached_trees(n: int) -> _Trees:
+    return _list_trees(n, None)
+
+
+@lru_cache(maxsize=4)
+def _cached_wide_trees(n: int) -> _Trees:
     return _list_trees(n, None)
 
 

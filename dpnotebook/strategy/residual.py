@@ -28,7 +28,8 @@ from dpnotebook.strategy.worst_subsets import worst_marginals
 from dpnotebook.workload import Explicit, Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
 
-CLOSE = 1.0001  # integers are accepted when the error is within this factor of what real numbers give
+CLOSE = 1.0001  # integers are accepted when the error is within this factor of what real numbers give,
+NEARLY = 1.005  # or within this one, where there is no time
 NARROWEST, WIDEST = 4, 14  # bits of the entries of an operator that is rounded
 TOUCHES = 16  # entries of a column that are rounded the other way
 ROOM = 50.0  # bits of the squared norm of the largest product of operators; the rest is for its weight
@@ -39,7 +40,9 @@ TOLD = 1e-6  # by which the sums of an inverse may miss: beyond it the operator 
 BLEND = 1e-4  # share of a plain operator mixed into one that leaves directions unmeasured
 
 
-def opt_residual(workload: Workload, *, objective: Objective = "total", report: Progress = silent) -> Strategy:
+def opt_residual(
+    workload: Workload, *, objective: Objective = "total", report: Progress = silent, quick: bool = False
+) -> Strategy:
     """Return the residual strategy of least error for Gaussian noise.
 
     For marginals of any number of attributes, weighted or not, it is optimal over all strategies.
@@ -53,6 +56,8 @@ def opt_residual(workload: Workload, *, objective: Objective = "total", report: 
         times its weight.
     report
         Told of progress; may raise to stop.
+    quick
+        Whether the operators of attributes with queries of other forms than levels and totals are found only nearly.
 
     Raises
     ------
@@ -72,13 +77,13 @@ def opt_residual(workload: Workload, *, objective: Objective = "total", report: 
     worst = checked_objective(objective) == "worst"
     found = lattice(workload)
     attributes = [attribute(kinds, n) for kinds, n in zip(found.kinds, found.sizes, strict=True)]
-    chosen = splits(found, attributes, report)
+    chosen = splits(found, attributes, report, quick=quick)
     # Attributes of few cells need few bits: what they leave is for the others.
     for axis in sorted(range(len(chosen)), key=lambda i: len(attributes[i].classes)):
         split = chosen[axis]
         if split is not None and split.operator is None:
             report(None, "residual strategy: whole numbers")
-            chosen[axis] = _rounded(found, attributes[axis], chosen, axis)
+            chosen[axis] = _rounded(found, attributes[axis], chosen, axis, quick=quick)
     report(None, "residual strategy: weights")
     weights = _integer_weights(found, chosen)
     factors = [
@@ -95,20 +100,25 @@ def opt_residual(workload: Workload, *, objective: Objective = "total", report: 
     return best_worst([total, worst_marginals(workload, "gaussian", factors, report=report)])
 
 
-def _rounded(found: Lattice, asked: MergedAttribute, chosen: Sequence[Split | None], axis: int) -> Split:
+def _rounded(
+    found: Lattice, asked: MergedAttribute, chosen: Sequence[Split | None], axis: int, *, quick: bool
+) -> Split:
     """Return an attribute's split with an integer operator, of the coarsest scale that costs little."""
     split = chosen[axis]
     assert split is not None
     root = _root(split)
     exact, best = residual_objective(found, chosen), None
-    for bits in range(NARROWEST, _bits(found, chosen, axis) + 1):
+    widest, narrowest, close = _bits(found, chosen, axis), NARROWEST, CLOSE
+    if quick:  # where a column has many entries, each is small
+        narrowest, close = min(widest, max(NARROWEST, math.ceil(math.log2(len(root)) / 2) + 1)), NEARLY
+    for bits in range(narrowest, widest + 1):
         trial = _measured(asked, whole_columns(root * 2.0**bits, 4.0**bits))
         if trial is None:
             continue
         value = residual_objective(found, [*chosen[:axis], trial, *chosen[axis + 1 :]])
         if best is None or value < best[0]:
             best = value, trial
-        if value < exact * CLOSE:
+        if value < exact * close:
             break
     if best is None:
         raise WorkloadError(f"the queries of attribute {axis} cannot be measured with whole numbers")
@@ -141,23 +151,26 @@ def whole_columns(matrix: Array, square: float) -> Array:
     Rounding alone would make some column too long, and so all noise larger, in proportion to the rounding; rounding a
     few entries the other way leaves an effect of second order.
     """
-    whole = np.rint(matrix)
-    columns = np.arange(matrix.shape[1])
+    found = np.rint(matrix)
+    left = np.arange(matrix.shape[1])  # columns that may still change: where nothing did, nothing will
     for _ in range(TOUCHES):
+        exact, whole, columns = matrix[:, left], found[:, left], np.arange(left.size)
         size, room = np.abs(whole), square - (whole**2).sum(axis=0)
-        shorter, longer = size > np.abs(matrix), size < np.abs(matrix)
+        shorter, longer = size > np.abs(exact), size < np.abs(exact)
         less, more = np.where(shorter, 2 * size - 1, np.inf), np.where(longer, 2 * size + 1, np.inf)
         # The largest step that does not pass the norm; where one must, the smallest.
         down = np.where(less <= -room, -less, less).argmin(axis=0)
         up = np.where(more <= room, more, -1.0).argmax(axis=0)
         shrinks = (room < 0) & np.isfinite(less[down, columns])
         grows = (room > 0) & (more[up, columns] <= room)
-        if not (shrinks | grows).any():
+        changes = shrinks | grows
+        if not changes.any():
             break
-        pick = np.where(shrinks, down, up)
-        towards = np.where(matrix[pick, columns] < 0, -1, 1) * np.where(shrinks, -1, np.where(grows, 1, 0))
-        whole[pick, columns] += towards
-    return whole
+        pick = np.where(shrinks, down, up)[changes]
+        towards = np.where(exact[pick, columns[changes]] < 0, -1, 1) * np.where(shrinks[changes], -1, 1)
+        left = left[changes]
+        found[pick, left] += towards
+    return found
 
 
 def _measured(asked: MergedAttribute, matrix: Array) -> Split | None:

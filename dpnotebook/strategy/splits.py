@@ -25,6 +25,7 @@ from dpnotebook.workload.contiguous import Contiguous
 GRAM_CELLS = 4096  # a Gram matrix is looked at for symmetry
 ROUNDS = 12  # of choosing the split of every attribute in turn; it ends earlier where nothing is gained
 PRECISE = 1e-7  # gap of an attribute's optimum: it is found again and again, and rounded in the end
+QUICK_ROUNDS, NEAR = 2, 1e-2  # the same where there is no time: the worst answer of unions is at most 6% worse
 SINGULAR = 1e-12  # of the largest singular value: a smaller one is rounding
 LEAST_PRICE = 1e-6  # of all that is asked: the total is within what is measured, whatever the queries
 NOTHING = 1e-12  # of the whole of a factor's error: what is left of the rest is rounding
@@ -115,13 +116,25 @@ def symmetric_form(kind: Workload) -> tuple[float, float] | None:
     return _form(np.asarray(kind.gram(), dtype=float))
 
 
-def splits(found: Lattice, attributes: Sequence[MergedAttribute], report: Progress = silent) -> list[Split | None]:
-    """Return a split of every attribute that is asked about, one at a time until nothing gets better."""
+def splits(
+    found: Lattice, attributes: Sequence[MergedAttribute], report: Progress = silent, *, quick: bool = False
+) -> list[Split | None]:
+    """Return a split of every attribute that is asked about, one at a time until nothing gets better.
+
+    Parameters
+    ----------
+    found, attributes
+        The products, and what is asked of each attribute.
+    report
+        Told of progress; may raise to stop.
+    quick
+        Whether each attribute is looked at twice at most, and only nearly.
+    """
     current = [uniform(mine) for mine in attributes]
     searched = [axis for axis, mine in enumerate(attributes) if mine.grams]
     best = residual_objective(found, current)
     firsts = np.cumsum([0] + [len(kinds) for kinds in found.kinds])
-    for _ in range(ROUNDS):
+    for _ in range(QUICK_ROUNDS if quick else ROUNDS):
         before = best
         for axis in searched:
             alpha, beta = together(current)
@@ -132,7 +145,8 @@ def splits(found: Lattice, attributes: Sequence[MergedAttribute], report: Progre
             now = current[axis]
             assert now is not None
             weights, price = _prices(now, of_alpha[mine], of_beta[mine])
-            trial = split_for(attributes[axis].grams, weights, price, now.multipliers, report)
+            precise = NEAR if quick else PRECISE
+            trial = split_for(attributes[axis].grams, weights, price, now.multipliers, report, precise)
             proposed = [*current[:axis], trial, *current[axis + 1 :]]
             value = residual_objective(found, proposed)
             if value < best:
@@ -142,7 +156,14 @@ def splits(found: Lattice, attributes: Sequence[MergedAttribute], report: Progre
     return current
 
 
-def split_for(grams: Sequence[Array], weights: Array, price: float, start: Array | None, report: Progress) -> Split:
+def split_for(
+    grams: Sequence[Array],
+    weights: Array,
+    price: float,
+    start: Array | None,
+    report: Progress,
+    precise: float = PRECISE,
+) -> Split:
     """Return the split that the optimal strategy for sum of weights_k V_k + price 11' makes.
 
     Parameters
@@ -153,9 +174,13 @@ def split_for(grams: Sequence[Array], weights: Array, price: float, start: Array
         lambda: how much the total counts beside them.
     start
         The multipliers of a similar split.
+    report
+        Told of progress; may raise to stop.
+    precise
+        Relative gap to the optimum.
     """
     wanted = sum(weight * gram for weight, gram in zip(weights, grams, strict=True)) + price
-    found = gaussian_optimum(wanted, tolerance=PRECISE, start=start, report=report)
+    found = gaussian_optimum(wanted, tolerance=precise, start=start, report=report)
     inverse = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
     sums = inverse.sum(axis=1)
     s = 1 / sums.sum()

@@ -10,6 +10,7 @@ from clocks import PATIENCE
 import dpnotebook as dpn
 from dpnotebook.errors import ArgumentError, BudgetExceeded
 from dpnotebook.notebook.workbench.workload_builder import errors_by_weight
+from dpnotebook.session import joint_purchase
 from dpnotebook.session.joint_purchase import JointPurchase
 from dpnotebook.testing import exact_session
 
@@ -292,3 +293,42 @@ def test_an_error_that_is_none_is_not_bought_as_the_one_before_it():
         assert planner.run_button.description.startswith("Run all: spend")
         planner.run_button.click()
         assert len(planner.releases) == 2
+
+
+def wide(budget):
+    number = np.arange(500)
+    frame = pd.DataFrame({"age": number % 100, "sex": np.array(["F", "M"])[number % 2], "paid": number % 300})
+    session = exact_session(budget, ":memory:", confirm="never")
+    session.protect(frame, "t", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"], "paid": dpn.Range(0, 299)})
+    t = session.table("t")
+    counts = [t.count(where=f"age >= {at}", error=300 + at) for at in range(6)]
+    return session, (*counts, t.histogram("paid", error=300), t.cdf("paid", error=300), t.histogram("age", error=300))
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=["pure", "gaussian"])
+def test_of_many_levels_a_strategy_is_looked_for_once(budget, monkeypatch):
+    looked = []
+    select = joint_purchase.select_own
+    monkeypatch.setattr(joint_purchase, "select_own", lambda *asked: looked.append(asked) or select(*asked))
+    session, asked = wide(budget)
+    with session:
+        purchase = JointPurchase(asked)
+        assert purchase.units < purchase.units_one_by_one
+        assert len(looked) == 1
+        releases = purchase.run()
+        assert session.ledger.spent == purchase.units
+        for query, release in zip(asked, releases, strict=True):
+            assert (release.frame["upper"] - release.frame["lower"]).max() / 2 <= query.accuracy.error * (1 + 1e-6)
+            assert query.plan.free
+
+
+def test_what_costs_more_together_is_not_looked_at_any_further(monkeypatch):
+    planned = []
+    session, asked = wide(BUDGETS[1])
+    with session:
+        purchase = JointPurchase(asked)
+        alone = sum(plan.cost.units for plan in purchase.plans)
+        select = joint_purchase.select_own
+        monkeypatch.setattr(joint_purchase, "select_own", lambda *asked: planned.append(asked) or select(*asked))
+        assert joint_purchase._joined(asked, alone // 1_000) is None
+        assert len(planned) == 1

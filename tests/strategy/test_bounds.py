@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dpnotebook.strategy import bounds, identity, select
 from dpnotebook.strategy.bounds import svd_bound
 from dpnotebook.strategy.select import select_own
+from dpnotebook.strategy.splits import attribute
 from dpnotebook.workload import (
     AllRange,
     Explicit,
@@ -113,3 +114,16 @@ def test_no_bound_is_told_that_is_far_below_the_best_that_is_found(shape, noise,
         told = found.lower_bound(1.0, 1e-6 if noise == "gaussian" else 0.0)
         assert (told is None) == (said is None)
     assert ("how far it is from the least error that is possible is not known" in repr(found)) == (said is None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_what_is_seen_not_to_treat_cells_alike_does_not(data, workloads):
+    kind = data.draw(workloads())
+    if not bounds._maybe_alike(kind):
+        assert attribute([kind], kind.shape[1]).grams
+
+
+@pytest.mark.parametrize("kind", [Prefix(5), AllRange(5), Explicit([[1, 1, 0]])], ids=repr)
+def test_unlike_cells_are_seen_without_pairs_of_cells(kind):
+    assert not bounds._maybe_alike(kind)

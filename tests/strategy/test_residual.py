@@ -156,3 +156,29 @@ def test_what_is_refused():
 
     with pytest.raises(KeyboardInterrupt):
         opt_residual(Marginals([Prefix(4), Prefix(5)], [((0, 1), 1)]), report=cancel)
+
+
+def rounded_all_columns_at_once(matrix, square):
+    """As `whole_columns` says, with every column looked at in every step."""
+    whole, columns = np.rint(matrix), np.arange(matrix.shape[1])
+    for _ in range(16):
+        size, room = np.abs(whole), square - (whole**2).sum(axis=0)
+        less = np.where(size > np.abs(matrix), 2 * size - 1, np.inf)
+        more = np.where(size < np.abs(matrix), 2 * size + 1, np.inf)
+        down = np.where(less <= -room, -less, less).argmin(axis=0)
+        up = np.where(more <= room, more, -1.0).argmax(axis=0)
+        shrinks = (room < 0) & np.isfinite(less[down, columns])
+        grows = (room > 0) & (more[up, columns] <= room)
+        towards = np.where(shrinks, -1, np.where(grows, 1, 0))
+        pick = np.where(shrinks, down, up)
+        whole[pick, columns] += np.where(matrix[pick, columns] < 0, -towards, towards)
+    return whole
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_that_are_left_alone_are_those_that_no_step_changes(seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.normal(size=(int(rng.integers(2, 40)), int(rng.integers(2, 40))))
+    matrix *= 2.0 ** int(rng.integers(2, 9)) / np.linalg.norm(matrix, axis=0).max()
+    square = float((matrix**2).sum(axis=0).max()) * float(rng.uniform(0.9, 1.1))
+    assert (whole_columns(matrix, square) == rounded_all_columns_at_once(matrix, square)).all()

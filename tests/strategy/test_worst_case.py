@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import minimize, minimize_scalar
 
 from dpnotebook.errors import AccuracyError, WorkloadError
-from dpnotebook.strategy import Strategy, opt_residual, select
-from dpnotebook.strategy.worst_case import all_alike
+from dpnotebook.strategy import Strategy, opt_marginals, opt_residual, select, worst_case
+from dpnotebook.strategy.select import select_own
+from dpnotebook.strategy.worst_case import all_alike, weighed_again
 from dpnotebook.strategy.worst_explicit import WeighedAnswers, gaussian_worst
 from dpnotebook.strategy.worst_subsets import answer_classes, least_worst, worst_marginals
 from dpnotebook.workload import (
@@ -233,3 +234,54 @@ def test_operators_that_do_not_tell_all_that_is_asked():
         worst_marginals(marginals((3, 4), 2), "laplace", [Explicit([[1, -1, 0]]), Identity(4)])
     with pytest.raises(WorkloadError, match="one operator for each"):
         worst_marginals(marginals((3, 4), 2), "laplace", [Identity(3)])
+
+
+def several(rng, wide):
+    """Return a union over three attributes, the first a wide one that is asked in several ways."""
+    first = [Prefix(wide), Identity(wide), Total(wide), Explicit([(np.arange(wide) >= wide // 3).astype(int)])]
+    others = [[Identity(4), Total(4)], [Identity(7), Prefix(7), Total(7)]]
+    parts = [Kron(first[0], Total(4), Total(7)), Kron(first[3], Identity(4), Total(7))]
+    for _ in range(3):
+        parts.append(Kron(first[rng.integers(4)], *(kinds[rng.integers(len(kinds))] for kinds in others)))
+    return lambda: Stack(*(int(rng.integers(1, 6)) * part for part in parts))
+
+
+def weighted_subsets(workload, noise):
+    """Return a strategy of weighted subsets of the attributes, whose operators are looked for."""
+    if noise == "gaussian":
+        return worst_marginals(workload, noise, opt_residual(workload).operator.factors)
+    return opt_marginals(workload, noise, objective="worst")
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("seed", range(4))
+def test_operators_do_for_weights_that_differ_a_little(noise, seed):
+    first, *others = several(np.random.default_rng(seed), 24)().parts
+    like = weighted_subsets(Stack(20 * first, *(20 * part for part in others)), noise)
+    heavier = Stack(21 * first, *(20 * part for part in others))
+    again = weighed_again(heavier, like)
+    assert again.workload is heavier
+    assert again.worst == pytest.approx(worst_by_definition(again), rel=1e-6)
+    assert again.worst <= 1.05**2 * ROUNDED * like.worst  # what the very measurements of before would do
+
+
+def test_nothing_is_weighed_again_where_there_are_no_subsets():
+    like = select_own(Prefix(12), "gaussian", "quick", "worst")
+    assert weighed_again(Prefix(12), like) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nearly_is_near(seed):
+    workload = several(np.random.default_rng(seed), 150)()
+    precise = worst_marginals(workload, "gaussian", opt_residual(workload).operator.factors)
+    nearly = worst_marginals(workload, "gaussian", opt_residual(workload, quick=True).operator.factors)
+    assert nearly.worst <= 1.1 * precise.worst
+
+
+def test_wide_attributes_are_not_searched_while_somebody_waits(monkeypatch):
+    asked = []
+    monkeypatch.setattr(worst_case, "opt_residual", lambda workload, **_: asked.append(workload))
+    workload = Stack(Kron(Prefix(2_000), Total(3)), Kron(Total(2_000), Identity(3)))
+    found = select_own(workload, "gaussian", "quick", "worst")
+    assert np.isfinite(found.worst)
+    assert not asked

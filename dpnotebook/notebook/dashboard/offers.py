@@ -164,7 +164,7 @@ class OffersTab:
             self._prices, self.card.value = {}, line("There is no ordered column to offer ranges of.")
             set_options(self.within, [])
             return
-        self._prices = {error: offer.query(error=error).plan for error in offer.errors}
+        self._prices = {error: query.plan for error, query in offer.listed.items()}
         options = [
             (f"±{formatting.error(error)} {offer.unit}: {_said(plan)}", error) for error, plan in self._prices.items()
         ]
