@@ -16,7 +16,6 @@ from typing import Any
 
 GENESIS = bytes(32)
 FIRST = len(b"dpnotebook ledger entry 1").to_bytes(8, "big") + b"dpnotebook ledger entry 1"  # of what is hashed
-KINDS = ("open", "register", "correct", "extend", "grow", "population", "charge", "record", "budget", "policy")
 
 
 class Broken(Exception):

@@ -37,7 +37,6 @@ MOST_CHOICES = 300  # of kinds of functions that a question has a part in: of mo
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 Choice = tuple[tuple[int, int] | None, ...]  # of kinds, and of directions along each
 
 

@@ -109,8 +109,3 @@ def farthest_of(std_errors: Floats, noise: Noise, confidence: float, step: float
     Where no draw counts, as for a group that a filter excludes, nothing reaches anywhere.
     """
     return law_of(noise).farthest(std_errors, confidence, step, scale)
-
-
-def spread_within(half_width: float, noise: Noise, confidence: float, step: float, scale: float) -> float:
-    """Return the largest standard error whose `farthest` reach is at most `half_width`; 0 where there is none."""
-    return law_of(noise).spread_within(half_width, confidence, step, scale)

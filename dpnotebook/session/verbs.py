@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
@@ -1034,8 +1035,6 @@ def parsed(where: str | None, domain: Domain) -> Predicate:
 
 def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
     """Return the names as a list if all are declared and none comes twice, or raise DomainError."""
-    from difflib import get_close_matches
-
     for name in keys:
         if said := instead_of_data(name, table.domain.names):
             raise DomainError(f"{said}; declared in {shorten(table.name)} are {some_of(table.domain.names)}")

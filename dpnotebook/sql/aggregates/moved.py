@@ -19,15 +19,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.covariance import PairTaken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.taken import REACH, Taken
-
-Floats = NDArray[np.float64]
 
 TINY = 1e-300
 WALKED = 0.1  # standard deviations: how far means of units are taken to move where their number of rows doubles

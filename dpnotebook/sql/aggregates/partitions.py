@@ -13,13 +13,8 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.laws import Noise, law_of
-
-Floats = NDArray[np.float64]
 
 # Under "l2" a unit in k groups weighs 1 / sqrt(k) in each, in whole parts of a 64th: in more than 64^2 groups it weighs
 # nothing, which is what bounds the number of groups that it may have to itself.

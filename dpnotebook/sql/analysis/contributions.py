@@ -326,8 +326,3 @@ def edges_of(attribute: Attribute | None) -> tuple[float, ...] | None:
     if isinstance(attribute, Range) and attribute.regular <= MAX_EDGES:
         return tuple(float(edge) for edge in range(int(attribute.low), int(attribute.high) + 2))
     return None
-
-
-def told(notes: Sequence[str]) -> tuple[str, ...]:
-    """Return notes, each once."""
-    return tuple(dict.fromkeys(notes))

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 
 from sqlglot import exp
 
+from dpnotebook.dialect.attributes import level_number, literal, moment, span_number
 from dpnotebook.dialect.expressions import is_untyped, kind_of
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import Kind
@@ -316,8 +317,6 @@ def level_sql(attribute: Attribute | PublicValues, column: str, kind: Kind) -> s
     kind
         What it holds.
     """
-    from dpnotebook.dialect.attributes import level_number, literal, moment, span_number
-
     null = "NULL" if attribute.null_index is None else str(attribute.null_index)
     if isinstance(attribute, Range | Bins):
         whole = "BIGINT" if kind == "integer" else "DECIMAL"  # neither has NaN
