@@ -15,7 +15,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import of_both
 from dpnotebook.sql.aggregates.pair_bounds import Side, best_sides, taken_by
-from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.taken import NOT_KNOWN, Taken
 from dpnotebook.sql.profile_keys import Books, all_keys, range_keys, ranged, recorded
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import ValueHistogram
@@ -28,7 +28,6 @@ NOISIER = 4.0
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 # In records, what bounds take from an answer.
 CUT = ("cut_about", "cut", *(f"cut_{part}" for part in Taken._fields[2:]))
-NOT_KNOWN = Taken()  # what bounds take from an answer
 
 
 def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> list[tuple[int, float, float]]:

@@ -33,11 +33,11 @@ from dpnotebook.sql.aggregates.centring import is_centred
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.aggregates.partitions import PARTS
-from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.taken import NOT_KNOWN, Taken
 from dpnotebook.sql.aggregates.unit_means import UnitMeans
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.group_weights import GroupWeights, of_equal_size, weights_by_size
-from dpnotebook.sql.known_values import NOT_KNOWN, noise_of_values, of_clipped_pair, of_pair, values_told
+from dpnotebook.sql.known_values import noise_of_values, of_clipped_pair, of_pair, values_told
 from dpnotebook.sql.profile import Clip, Norms, Run
 from dpnotebook.sql.profile_keys import centred, profile_keys, range_key, values_of
 from dpnotebook.sql.rewrite import profiles as histograms

@@ -38,10 +38,10 @@ from dpnotebook.sql.aggregates.layer_norms import layers_to_clip_at, nearly_best
 from dpnotebook.sql.aggregates.layers import layers_of
 from dpnotebook.sql.aggregates.moved import by_hidden_rows, with_alone
 from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_to_clip_at
-from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.taken import NOT_KNOWN, Taken
 from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
 from dpnotebook.sql.group_weights import GroupWeights
-from dpnotebook.sql.known_values import COARSER, HIDDEN, NOT_KNOWN, cut_to_json, cut_told, known_ranges, known_values
+from dpnotebook.sql.known_values import COARSER, HIDDEN, cut_to_json, cut_told, known_ranges, known_values
 from dpnotebook.sql.profile_keys import (
     MOST_PARTS,
     Books,

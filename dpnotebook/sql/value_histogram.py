@@ -43,7 +43,7 @@ from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import norm_edges, runs_end
 from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
-from dpnotebook.sql.aggregates.taken import REACH, Taken
+from dpnotebook.sql.aggregates.taken import NOT_KNOWN, REACH, Taken
 from dpnotebook.sql.aggregates.value_range import (
     BEHIND,
     FINE,
@@ -70,7 +70,6 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
 }  # fmt: skip
-NOT_KNOWN = Taken()  # what bounds take, where nothing tells of that
 NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all values
 NORMS_ALONE = tuple(
     2.0**k for k in range(10)
@@ -196,10 +195,29 @@ class ValueHistogram:
         return side_of(bounds, cut, *self._likely)
 
     @cached_property
+    def by_bin(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The noisy number of units in each bin, shape (bins,), and the edges of the bins, shape (bins + 1,)."""
+        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        for array in (counts, edges):
+            array.flags.writeable = False  # all who ask have the same ones
+        return counts, edges
+
+    def found_bins(self, *, squares: bool) -> tuple[int, int] | None:
+        """Return the first bin in which units are found and the one behind the last; None where noise hides them all.
+
+        Parameters
+        ----------
+        squares
+            Whether it is for variances, of which far bins decide more: they have to be there more surely.
+        """
+        counts, edges = self.by_bin
+        return found_bins(counts, self.scale, edges, self.tail_ratio, squares=squares) if self.counts else None
+
+    @cached_property
     def _likely(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Where values are, and about how many units have them; None where noise hides that."""
-        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
-        found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=True) if self.counts else None
+        counts, edges = self.by_bin
+        found = self.found_bins(squares=True)
         if found is None:
             return None
         return (edges[1:] + edges[:-1]) / 2, likely_counts(counts, self.scale, edges, found, self.tail_ratio)
@@ -232,8 +250,8 @@ class ValueHistogram:
         squares
             Whether it is a variance.
         """
-        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
-        found = found_bins(counts, self.scale, edges, self.tail_ratio, squares=squares) if self.counts else None
+        counts, edges = self.by_bin
+        found = self.found_bins(squares=squares)
         if found is None or not is_centred(values):
             return ()
         of, stable = (counts, self.scale, edges, found), self.tail_ratio <= 1.0
@@ -294,7 +312,7 @@ class ValueHistogram:
     def _centred_coarsely(self) -> Bounds:
         """Return the declared bounds, with a centre and a length where values are less spread than these allow."""
         assert self.between is not None
-        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        counts, edges = self.by_bin
         places, total = (edges[1:] + edges[:-1]) / 2, max(self.units, self.scale)
         mean = float(np.clip(places @ counts / total, edges[0], edges[-1]))
         squares = (places - mean) ** 2
@@ -305,7 +323,7 @@ class ValueHistogram:
         """Return bounds of values with the mean and the standard deviation of all behind them; see `centring`."""
         if self.between is None:
             return bounds
-        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        counts, edges = self.by_bin
         told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
         if told is None:
             return bounds
@@ -336,7 +354,7 @@ class ValueHistogram:
     def _noise(self, bounds: Bounds, of: Answer) -> float:
         """Return the noise of an answer between bounds, as `noise_between` has it, by where values are found."""
         low, high = (np.array([float(end)]) for end in bounds)
-        counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
+        counts, edges = self.by_bin
         told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
         if told is None:
             return float(reach(low, high, of)[0])
@@ -398,8 +416,8 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     """Return `ValueHistogram.anew` for noise that is doubled so many times."""
     if told.coarse:
         return replace(told, scale=told.scale * 2.0**doublings)
-    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
-    found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=True) if told.counts else None
+    counts, edges = told.by_bin
+    found = told.found_bins(squares=True)
     if found is None:
         return told
     likely = np.rint(likely_counts(counts, told.scale, edges, found, told.tail_ratio) * told.parts)
@@ -413,7 +431,7 @@ def _bounds(
     """Return `ValueHistogram.bounds` for an amount of noise, in steps of its logarithm."""
     if told.between is None:
         return None, Taken()
-    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    counts, edges = told.by_bin
     if of is None:
         span = spanned(counts, told.scale, edges, told.tail_ratio)
         span = span if span is None or told.sure is None else _hull(span, told.sure)
@@ -434,7 +452,7 @@ def _bounds(
 @lru_cache(maxsize=64)
 def _sum_taken(told: ValueHistogram, bounds: Bounds, within: Bounds | None) -> Taken:
     """Return what bounds take from a sum, by a histogram of which all is inside what is declared."""
-    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    counts, edges = told.by_bin
     ends = None if within is None else (float(within[0]), float(within[1]))
     return taken(counts, told.scale, edges, bounds, "sums", told.tail_ratio, ends)
 

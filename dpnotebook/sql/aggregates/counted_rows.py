@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, taken_to_json, three_digits
+from dpnotebook.sql.aggregates.taken import (
+    HELD,
+    NOT_KNOWN,
+    Taken,
+    said_apart,
+    taken_from_json,
+    taken_to_json,
+    three_digits,
+)
 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
@@ -21,7 +29,6 @@ NO_END = (
     "are, and max_rows= in protect says it"
 )
 
-NOT_KNOWN = Taken()
 MORE_LOST = ("apart", "looked", "answer", "below", "above", "single", "groups")  # beside about and the most
 
 

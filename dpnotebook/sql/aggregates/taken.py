@@ -102,6 +102,9 @@ class Taken(NamedTuple):
         return Taken(about, most, math.sqrt(self.answer), apart, self.looked, below, above)
 
 
+NOT_KNOWN = Taken()  # where nothing tells what a bound takes
+
+
 def parts_of(part: str) -> tuple[str, ...]:
     """Return under which names `taken_to_json` writes a part of a record."""
     return (part, *(f"{part}_{beside}" for beside in BESIDE_MOST))

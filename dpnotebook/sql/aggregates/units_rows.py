@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.laws import law_of
-from dpnotebook.sql.aggregates.counted_rows import NOT_KNOWN, CountedRows
+from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.hidden_humps import hidden_humps
 from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, UnitsByRows, row_edges, units_by_rows
-from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.taken import NOT_KNOWN, Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, expected_errors
 from dpnotebook.sql.aggregates.weights_moved import (
     FARTHEST,
