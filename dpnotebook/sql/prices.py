@@ -26,8 +26,8 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, fills_bounds, unit
-from dpnotebook.sql.aggregates.function import KnownGroups, counting
-from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
@@ -36,7 +36,7 @@ from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
 from dpnotebook.sql.statement import Statement
-from dpnotebook.sql.values_profile import known_new_values
+from dpnotebook.sql.values_profile import KnownNewValues, known_new_values
 
 LEAST_UNITS = 1000
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
@@ -143,103 +143,216 @@ def price(
     anew
         Whether all of them are, for an error: it is foretold from those that are known.
     """
-    accountant, filled = books.accountant, False
-    parts, measurings, deltas, clipped, rows = [], [], [], [], []
-    each = split(statement.selects, units, accountant)
-    for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
-        delta = threshold_delta(select, share, books)
-        asked, counting_rows, noisier = select, None, 1.0
-        if (histogram := rows_sought(select, books, share, renew=renew)) is not None:
-            counting_rows = counted_rows(histogram.told, select, shares(select, share, accountant), accountant)
-            noisier = max(shares(select, share, accountant).rows, 1) / histogram.told.units
-            select = select.with_rows(counting_rows.most)
-        rows.append(None if anew else counting_rows)
+    each = split(statement.selects, units, books.accountant)
+    pricing = _Pricing(statement.units, books, confidence, renew, anew)
+    found = [
+        pricing.priced(select, share, known[place] if known else {}, groups[place] if groups else ())
+        for place, (select, share) in enumerate(zip(statement.selects, each, strict=True))
+    ]
+    return Priced(
+        each,
+        tuple(one.delta for one in found),
+        tuple(one.measuring for one in found),
+        tuple(part for one in found for part in one.parts),
+        tuple(one.clips for one in found),
+        tuple(one.rows for one in found),
+        any(one.filled for one in found),
+    )
+
+
+class _PricedSelect(NamedTuple):
+    """What `Priced` has of one private aggregation."""
+
+    delta: Fraction
+    measuring: Measuring
+    parts: tuple[PlannedMeasure, ...]
+    clips: Mapping[int, Clip]
+    rows: CountedRows | None
+    filled: bool
+
+
+class _Usable(NamedTuple):
+    """What need not be found from the data at some price, by the numbers of the aggregates.
+
+    Parameters
+    ----------
+    certain
+        Norms that need no measurement.
+    norms, ranges, values
+        What was measured precisely enough: norms of units, bounds of values, and how many different values units have.
+    """
+
+    certain: Mapping[int, Clip]
+    norms: Mapping[int, Norms]
+    ranges: Mapping[int, KnownValues | KnownPairs]
+    values: Mapping[int, KnownNewValues]
+
+
+@dataclass(frozen=True)
+class _Pricing:
+    """What the private aggregations of a statement are priced with: as for `price`.
+
+    Parameters
+    ----------
+    counted_in
+        What the values of columns are counted in, where that is said.
+    """
+
+    counted_in: Mapping[str, str]
+    books: StatementBooks
+    confidence: float
+    renew: bool
+    anew: bool
+
+    def priced(
+        self, select: PrivateSelect, share: int, norms: Mapping[int, Norms], groups: Sequence[KnownGroups | None]
+    ) -> _PricedSelect:
+        """Return what a private aggregation gets of its share of a price, and the errors that gives.
+
+        Parameters
+        ----------
+        select, share
+            The private aggregation, and what it may cost, in the accountant's units.
+        norms, groups
+            What is known of its norms, and of the groups of each of its aggregates.
+        """
+        accountant, asked = self.books.accountant, select
+        delta = threshold_delta(select, share, self.books)
+        rows, noisier = self._rows(select, share)
+        if rows is not None:
+            select = select.with_rows(rows.most)
         certain = certain_clips(select)
-        costs = shares(asked if anew else select, share, accountant, certain)
-        ranges = {
-            i: values
-            for i, values in known_ranges(select, books).items()
-            if not renew or values.is_enough(cost_of_finding(select, costs, i))
-        }
-        told = {i: norms for i, norms in (known[place] if known else {}).items() if i not in certain}
-        usable = {
-            i: norms
-            for i, norms in told.items()
-            if not renew or is_enough(select, i, norms, cost_of_finding(select, costs, i))
-        }
-        counting_values = {
-            i: values
-            for i, values in known_new_values(select, books).items()
-            if not renew or values.is_enough(cost_of_finding(select, costs, i))
-        }
-        foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
-        if anew and counting_rows is not None:
-            counting_rows = counting_rows.told_with(noisier ** (-1.0 / accountant.law.power))
-        if foretold is None:
-            first = {*certain, *ranges, *counting_values}
-            costs = shares(select, share, accountant, first) if first else costs
-        suits = all_suited(select, ranges, costs, accountant)
-        suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
-        suited |= {i: values.clip(select, i, costs, accountant) for i, values in counting_values.items()}
-        if usable and foretold is None:
-            costs = shares(select, share, accountant, {**usable, **certain, **suited})
-        found = clips(select, usable, costs, accountant, layered=renew) | certain | suited
-        known_bounds = _bounds_of(found)
-        measured = measuring(_usually(select), costs, accountant, delta, known_bounds)
+        costs = shares(asked if self.anew else select, share, accountant, certain)
+        usable = self._usable(select, costs, certain, norms)
+        foretold = _FoundAnew.of(select, costs, usable.ranges, usable.norms) if self.anew else None
+        if foretold is not None and rows is not None:
+            rows = rows.told_with(noisier ** (-1.0 / accountant.law.power))
+        costs, found = self._clips(select, share, costs, usable)
+        bounds = _bounds_of(found)
+        measured = measuring(_usually(select), costs, accountant, delta, bounds)
         told_by = [{i: getattr(clip, name) for i, clip in found.items()} for name in ("moved", "cut")]
         if foretold is not None:
             told_by = [foretold.taken(by) for by in told_by]
-            told_by[1] |= foretold.cuts(select, costs, books)
-        measured = with_moved(measured, *told_by, rows=counting_rows)
-        if renew:  # of counts and sums an error that is asked for is one of noise
+            told_by[1] |= foretold.cuts(select, costs, self.books)
+        measured = with_moved(measured, *told_by, rows=rows)
+        if self.renew:  # of counts and sums an error that is asked for is one of noise
             lost = {i: clip.lost for i, clip in found.items()}
-            measured = with_lost_planned(measured, lost, counting_rows, groups[place] if groups else ())
+            measured = with_lost_planned(measured, lost, rows, groups)
         check_scales(select, costs, accountant, delta)
-        if foretold is None:
-            measurings.append(measured)
-            clipped.append(found)
-        else:  # what is measured is still to be found
-            measurings.append(measuring(_usually(asked), costs, accountant, delta, _bounds_of(certain)))
-            clipped.append(certain)
-        deltas.append(delta)
-        share_of_rows = 1.0 if counting_rows is None else counting_rows.kept
+        of_rows = 1.0 if rows is None else rows.kept
         kept = [
-            found[i].kept if i in found else 1.0 if select.clips(i) else share_of_rows
-            for i in range(len(select.aggregates))
+            found[i].kept if i in found else 1.0 if select.clips(i) else of_rows for i in range(len(select.aggregates))
         ]
-        told_of = counting(groups[place] if groups else (), kept)
-        ends = _ends(select, costs, accountant, delta, known_bounds)
-        between = [expected(one, confidence, told_of, of_all=not renew) for one in ends]
+        sized, ends = counting(groups, kept), _ends(select, costs, accountant, delta, bounds)
+        errors = expected(measured, self.confidence, sized, of_all=not self.renew)
+        at_ends = [expected(one, self.confidence, sized, of_all=not self.renew) for one in ends]
         sought = _sought(select, found)
-        for i, (aggregate, error) in enumerate(
-            zip(select.aggregates, expected(measured, confidence, told_of, of_all=not renew), strict=True)
-        ):
-            std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
-            filled |= fills_bounds(measured.parts[i], error)
-            words = aggregate.words or aggregate.name
-            inside = aggregate.inside and measured.parts[i].bounds is None
-            inside = inside and not function_of(aggregate.kind).levelled  # whose errors are in ranks
-            by_values = inside or (i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None)
-            half_widths = [one[i].half_width for one in between]
-            if select.rows_if_hidden and not select.clips(i):
-                by_values, error, std_error = inside, replace(error, half_width=math.nan), math.nan
-            elif inside and not between:
-                half_widths, error, std_error = [error.half_width], replace(error, half_width=math.nan), math.nan
-            parts.append(
-                PlannedMeasure(
-                    aggregate.name,
-                    words,
-                    unit(select, i, statement.units),
-                    std_error,
-                    error.half_width,
-                    error.note,
-                    _range(half_widths) if math.isnan(error.half_width) else None,
-                    by_values,
-                    _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
-                    _reach(aggregate, select.clips(i)) if inside else None,
-                )
-            )
-    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped), tuple(rows), filled)
+        parts = [
+            self._measure(select, i, error, measured.parts[i], [one[i].half_width for one in at_ends], i in sought)
+            for i, error in enumerate(errors)
+        ]
+        filled = any(fills_bounds(part, error) for part, error in zip(measured.parts, errors, strict=True))
+        if foretold is None:
+            return _PricedSelect(delta, measured, tuple(parts), found, rows, filled)
+        # What is measured is still to be found.
+        measured = measuring(_usually(asked), costs, accountant, delta, _bounds_of(certain))
+        return _PricedSelect(delta, measured, tuple(parts), certain, None, filled)
+
+    def _rows(self, select: PrivateSelect, share: int) -> tuple[CountedRows | None, float]:
+        """Return how many rows of a unit count, as was found before, and how much more a new histogram would cost.
+
+        That is a factor, of what the known histogram cost; None and 1 where rows are not sought, or still to be found.
+        """
+        histogram = rows_sought(select, self.books, share, renew=self.renew)
+        if histogram is None:
+            return None, 1.0
+        costs = shares(select, share, self.books.accountant)
+        found = counted_rows(histogram.told, select, costs, self.books.accountant)
+        return found, max(costs.rows, 1) / histogram.told.units
+
+    def _usable(
+        self, select: PrivateSelect, costs: Shares, certain: Mapping[int, Clip], norms: Mapping[int, Norms]
+    ) -> _Usable:
+        """Return what is known precisely enough for what finding it would cost: for an error all that is known."""
+
+        def is_enough_of(i: int, known: KnownValues | KnownPairs | KnownNewValues) -> bool:
+            return not self.renew or known.is_enough(cost_of_finding(select, costs, i))
+
+        return _Usable(
+            certain,
+            {
+                i: told
+                for i, told in norms.items()
+                if i not in certain
+                and (not self.renew or is_enough(select, i, told, cost_of_finding(select, costs, i)))
+            },
+            {i: told for i, told in known_ranges(select, self.books).items() if is_enough_of(i, told)},
+            {i: told for i, told in known_new_values(select, self.books).items() if is_enough_of(i, told)},
+        )
+
+    def _clips(
+        self, select: PrivateSelect, share: int, costs: Shares, usable: _Usable
+    ) -> tuple[Shares, dict[int, Clip]]:
+        """Return what aggregates may cost, and to what they are clipped, which suits the noise of that.
+
+        What need not be found leaves the answers more; not where it is to be found anew.
+        """
+        accountant = self.books.accountant
+        at_hand = {*usable.certain, *usable.ranges, *usable.values}
+        if at_hand and not self.anew:
+            costs = shares(select, share, accountant, at_hand)
+        suits = all_suited(select, usable.ranges, costs, accountant)
+        suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
+        suited |= {i: values.clip(select, i, costs, accountant) for i, values in usable.values.items()}
+        if usable.norms and not self.anew:
+            costs = shares(select, share, accountant, {**usable.norms, **usable.certain, **suited})
+        found = clips(select, usable.norms, costs, accountant, layered=self.renew)
+        return costs, {**found, **usable.certain, **suited}
+
+    def _measure(
+        self,
+        select: PrivateSelect,
+        index: int,
+        error: Expectation,
+        part: AggregateInput,
+        at_ends: Sequence[float],
+        sought: bool,
+    ) -> PlannedMeasure:
+        """Return the error of an aggregate as a plan shows it: a range where it depends on what is still to be found.
+
+        Parameters
+        ----------
+        select, index, part
+            The aggregate, and what it is worked out from.
+        error
+            Its error, by what is known.
+        at_ends
+            Half-widths of its interval if every unit had one row, and if each had many.
+        sought
+            Whether it is still to be found to what it is clipped.
+        """
+        aggregate = select.aggregates[index]
+        function = function_of(aggregate.kind)
+        std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
+        half_width, half_widths = error.half_width, at_ends
+        inside = aggregate.inside and part.bounds is None and not function.levelled  # errors of these are in ranks
+        by_values = inside or (sought and function.usual_norm(None, 1) is None)
+        if select.rows_if_hidden and not select.clips(index):
+            by_values, half_width, std_error = inside, math.nan, math.nan
+        elif inside and not at_ends:
+            half_widths, half_width, std_error = [half_width], math.nan, math.nan
+        return PlannedMeasure(
+            aggregate.name,
+            aggregate.words or aggregate.name,
+            unit(select, index, self.counted_in),
+            std_error,
+            half_width,
+            error.note,
+            _range(half_widths) if math.isnan(half_width) else None,
+            by_values,
+            _what_to_say(aggregate) if by_values and not (aggregate.values or inside) else "",
+            _reach(aggregate, select.clips(index)) if inside else None,
+        )
 
 
 @dataclass(frozen=True)
