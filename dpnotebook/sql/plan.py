@@ -34,7 +34,7 @@ from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
 from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.known_values import known_values
-from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
+from dpnotebook.sql.prices import Price, Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, known_norms, seeks_weights, with_known_weights
 from dpnotebook.sql.profile_keys import profile_keys, weights_key
 from dpnotebook.sql.reuse.groups import assumed, known_groups
@@ -156,105 +156,227 @@ def make_statement_plan(
     SQLError
         If groups are not known beforehand and the budget has no delta for them, or shares pass the whole.
     """
-    accountant = books.accountant
-    statement = replace(statement, selects=tuple(with_known_weights(select, books) for select in statement.selects))
-    groups = _groups(statement, relations, books, rows, declared)
-    among = cache(lambda: tuple(answers(statement, books)))
-    # An epsilon pays for finding its own; an error has to be known before.
-    known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
+    asking = _Asking.of(statement, accuracy, relations, books, rows, declared)
     try:
-        units, anew = units_for(statement, accuracy, books, groups, known)
+        units, anew = asking.least_price()
     except AccuracyError:
-        other = None if fresh else best_known(statement, accuracy, books, groups, among)
-        better = None if fresh or other is not None else sharper(statement, accuracy, books, groups, among)
-        if better is not None:
-            return _sharper_plan(statement, accuracy, books, better, groups, among)
-        if other is None:
+        reusing = None if fresh else _reusing_plan(asking, None, lambda: None)
+        if reusing is None:
             raise
-        return _answered_plan(statement, accuracy, books, other, lambda: None)
-    if accuracy.error is not None and any(known) and len(statement.selects) == 1 and not fresh:
-        # What was paid for it before and does not keep it: less would not either, whatever is foretold.
-        before = max((one.units for one in books.told(statement.key, outline)), default=0)
-        if units < before:
-            units, anew = units_for(statement, accuracy, books, groups, known, before)
-    enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
-    past = None
-    # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
-    depends = any(known) or finds_values(statement) or any(select.rows_if_hidden for select in statement.selects)
-    if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and depends):
-        past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
-    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
+        return reusing
+    if fresh:
+        return _measuring_plan(asking, units, anew=anew, fresh=True)
+    if units < (before := _paid_for_error(asking)):
+        units, anew = asking.least_price(before)
+    if (repeated := _repeated_plan(asking, units)) is not None:
+        return repeated
 
-        def afresh() -> Plan:
-            return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows, declared=declared)
+    def afresh() -> Plan:
+        statement = asking.statement
+        return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows, declared=declared)
 
-        return _answered_plan(statement, accuracy, books, other, afresh)
-    if past is None and not fresh and (better := sharper(statement, accuracy, books, groups, among)) is not None:
-        whole = sum(split(statement.selects, units, accountant))
-        if better.missing < whole:
-            return _sharper_plan(statement, accuracy, books, better, groups, among, whole)
-    if past is not None:
-        (number, units), anew = past, False
-    renew = accuracy.epsilon is not None
-    priced = price(statement, units, books, accuracy.confidence, groups, known, renew=renew, anew=anew)
-    delivered = None if past is None else _delivered(statement, number, books, accuracy)
+    reusing = _reusing_plan(asking, units, afresh)
+    return _measuring_plan(asking, units, anew=anew, fresh=False) if reusing is None else reusing
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A statement that is planned, and what is known of it.
+
+    Parameters
+    ----------
+    statement, accuracy, books
+        As for `make_statement_plan`; the statement has the weights of groups that were found before.
+    groups
+        About how many values the groups of each aggregate have.
+    norms
+        What is known of the norms of each private aggregation.
+    among
+        Finds the recorded answers that may serve; once, whoever asks.
+    """
+
+    statement: Statement
+    accuracy: Accuracy
+    books: StatementBooks
+    groups: SelectGroups
+    norms: Sequence[Mapping[int, Norms]]
+    among: Answers
+
+    @classmethod
+    def of(
+        cls,
+        statement: Statement,
+        accuracy: Accuracy,
+        relations: Mapping[str, Relation],
+        books: StatementBooks,
+        rows: float | None,
+        declared: Callable[[], KnownGroups | None],
+    ) -> _Asking:
+        """Return what is asked with what is known of it; parameters as for `make_statement_plan`."""
+        selects = tuple(with_known_weights(select, books) for select in statement.selects)
+        statement = replace(statement, selects=selects)
+        groups = _groups(statement, relations, books, rows, declared)
+        # An epsilon pays for finding its own; an error has to be known before.
+        norms = [known_norms(select, books, wider=accuracy.epsilon is None) for select in selects]
+        return cls(statement, accuracy, books, groups, norms, cache(lambda: tuple(answers(statement, books))))
+
+    def least_price(self, *lowest: int) -> Price:
+        """Return the least price at which it is as accurate as asked, from the `lowest` on; see `units_for`."""
+        return units_for(self.statement, self.accuracy, self.books, self.groups, self.norms, *lowest)
+
+    def priced(self, units: int, *, anew: bool = False) -> Priced:
+        """Return what each private aggregation gets of a price, and the errors that gives; see `price`."""
+        renew, confidence = self.accuracy.epsilon is not None, self.accuracy.confidence
+        return price(self.statement, units, self.books, confidence, self.groups, self.norms, renew=renew, anew=anew)
+
+    @property
+    def depends_on_price(self) -> bool:
+        """Whether bounds that data tell are chosen by the price, so that they, and errors, change with it."""
+        selects = self.statement.selects
+        return any(self.norms) or finds_values(self.statement) or any(select.rows_if_hidden for select in selects)
+
+
+def _paid_for_error(asking: _Asking) -> int:
+    """Return the most that was paid before for this statement by its error: it was not kept, and less would not do.
+
+    That is so whatever is foretold by now. 0 where no norm is known, and for an epsilon.
+    """
+    statement = asking.statement
+    if asking.accuracy.error is None or not any(asking.norms) or len(statement.selects) > 1:
+        return 0
+    return max((one.units for one in asking.books.told(statement.key, outline)), default=0)
+
+
+def _reusing_plan(asking: _Asking, units: int | None, afresh: Callable[[], Plan | None]) -> StatementPlan | None:
+    """Return the plan of what the release of another statement answers, or what one that is made sharper does.
+
+    Parameters
+    ----------
+    asking, units
+        What is asked, and the price of measuring it; None where that cannot be foretold.
+    afresh
+        Makes the plan of measuring it anew, if that can be.
+
+    Returns
+    -------
+    None where no release serves, or making one sharper takes as much as measuring does.
+    """
+    statement, accuracy, books = asking.statement, asking.accuracy, asking.books
+    other = best_known(statement, accuracy, books, asking.groups, asking.among)
+    if other is not None:
+        return _answered_plan(asking, other, afresh)
+    better = sharper(statement, accuracy, books, asking.groups, asking.among)
+    if better is None:
+        return None
+    whole = None if units is None else sum(split(statement.selects, units, books.accountant))
+    return _sharper_plan(asking, better, whole) if whole is None or better.missing < whole else None
+
+
+def _repeated_plan(asking: _Asking, units: int) -> StatementPlan | None:
+    """Return the plan of a statement that a release of the very statement answers; None where none is as good.
+
+    With bounds that the price decides on, only what was delivered tells whether a release keeps an error.
+    """
+    statement, accuracy, books = asking.statement, asking.accuracy, asking.books
+    if accuracy.epsilon is None and len(statement.selects) == 1 and asking.depends_on_price:
+        return None
+    enough = units if accuracy.epsilon is None else books.accountant.least_units(accuracy.epsilon)
+    past = _recorded(statement, sum(split(statement.selects, enough, books.accountant)), books)
+    if past is None:
+        return None
+    number, paid_for = past
+    priced = asking.priced(paid_for)
+    delivered = _delivered(statement, number, books, accuracy)
     parts, beside = delivered or (priced.parts, _warnings(statement, priced, accuracy.confidence))
-    missing = _missing(statement, priced) if past is None else []
+    return _priced_plan(
+        asking,
+        priced,
+        parts,
+        0,
+        reused=(number,),
+        affordable=True,
+        warnings=beside,
+        steps=_repeated_steps(number),
+        recorded=number,
+        values=tuple({} for _ in statement.selects),
+        cuts=tuple(map(_cuts_of, priced.clips)),
+    )
+
+
+def _measuring_plan(asking: _Asking, units: int, *, anew: bool, fresh: bool) -> StatementPlan:
+    """Return the plan of measuring a statement by itself.
+
+    Parameters
+    ----------
+    asking, units
+        What is asked, and its price.
+    anew
+        Whether the bounds that are known are found anew for that.
+    fresh
+        As for `make_statement_plan`.
+    """
+    statement, books = asking.statement, asking.books
+    priced = asking.priced(units, anew=anew)
+    missing = _missing(statement, priced)
     values = [
         {} if anew else _known_values(select, missing, books, share, clips)
         for select, share, clips in zip(statement.selects, priced.shares, priced.clips, strict=True)
     ]
-    first = _leading(parts)
-    total = sum(priced.shares)
-    cells = cost_of(statement, total, books)
-    paid = 0 if past is not None else books.price(cells)
-    spent = books.spent
-    delta = sum(priced.deltas, Fraction(0))
-    affordable = past is not None or (spent + paid <= accountant.total and delta <= books.delta_remaining)
-
-    def prices() -> list[Alternative]:
-        others = _other_prices(statement, total, accuracy, books, groups, known)
-        return [Alternative.at(accountant, spent, paid, first.half_width, total, True), *others]
-
-    return _plan(
-        statement,
-        accuracy,
-        books,
-        parts,
-        total,
+    paid = books.price(cost_of(statement, sum(priced.shares), books))
+    affordable = books.spent + paid <= books.accountant.total and sum(priced.deltas) <= books.delta_remaining
+    return _priced_plan(
+        asking,
+        priced,
+        priced.parts,
         paid,
-        answers=_answers(statement.selects[0]),
-        comparisons=Comparisons(prices),
-        reused=() if past is None else (number,),
         affordable=affordable,
-        assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
-        warnings=beside,
-        steps=_steps(statement, priced) if past is None else _repeated_steps(number),
-        recorded=None if past is None else number,
-        shares=priced.shares,
-        deltas=priced.deltas,
-        clips=priced.clips,
+        warnings=_warnings(statement, priced, asking.accuracy.confidence),
+        steps=_steps(statement, priced),
         profiles=(
             *(key for select, i in missing for key in profile_keys(select, i)),
             *_weights_sought(statement, priced, books, missing),
-            *(_rows_sought(statement, priced) if past is None else ()),
+            *_rows_sought(statement, priced),
         ),
-        rows=priced.rows if past is None else (),
-        weights=tuple(select.weights for select in statement.selects) if past is None else (),
+        rows=priced.rows,
+        weights=tuple(select.weights for select in statement.selects),
         keeps_sample=not fresh,
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
-        measurings=priced.measurings if past is None else (),
+        measurings=priced.measurings,
         cuts=tuple(
-            _known({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
+            _cuts_of(clips, {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)
         ),
     )
 
 
+def _priced_plan(
+    asking: _Asking, priced: Priced, parts: Sequence[PlannedMeasure], paid: int, **more: Any
+) -> StatementPlan:
+    """Return the plan of a statement at a price of its own: of what is measured, or was measured for it before."""
+    statement, books = asking.statement, asking.books
+    total, first, spent = sum(priced.shares), _leading(parts), books.spent
+
+    def prices() -> list[Alternative]:
+        chosen = Alternative.at(books.accountant, spent, paid, first.half_width, total, True)
+        return [chosen, *_other_prices(asking, total)]
+
+    return _plan(
+        asking,
+        parts,
+        total,
+        paid,
+        answers=_answers(statement.selects[0]),
+        comparisons=Comparisons(prices),
+        assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
+        shares=priced.shares,
+        deltas=priced.deltas,
+        clips=priced.clips,
+        **more,
+    )
+
+
 def _plan(
-    statement: Statement,
-    accuracy: Accuracy,
-    books: StatementBooks,
+    asking: _Asking,
     parts: Sequence[PlannedMeasure],
     units: int,
     paid: int,
@@ -265,6 +387,7 @@ def _plan(
 
     Its answer is worth so many units; so many are charged, where that is less.
     """
+    statement, accuracy, books = asking.statement, asking.accuracy, asking.books
     accountant, first = books.accountant, _leading(parts)
     said = said_of_error(statement, accuracy.text) if accuracy.error is not None else ()
     more["warnings"] = (*more["warnings"], *said)
@@ -337,21 +460,14 @@ def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks)
         return math.inf
 
 
-def _answered_plan(
-    statement: Statement,
-    accuracy: Accuracy,
-    books: StatementBooks,
-    one: AnsweredSelect,
-    afresh: Callable[[], Plan | None],
-) -> StatementPlan:
+def _answered_plan(asking: _Asking, one: AnsweredSelect, afresh: Callable[[], Plan | None]) -> StatementPlan:
     """Return the plan of a statement that the release of another one answers; `afresh` makes that of measuring anew."""
+    statement, accuracy, books = asking.statement, asking.accuracy, asking.books
     parts = planned_measures(statement, one, accuracy.confidence, of_noise=accuracy.epsilon is None)
     half_width = _leading(parts).half_width
     chosen = Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True)
     return _plan(
-        statement,
-        accuracy,
-        books,
+        asking,
         parts,
         one.units,
         0,
@@ -367,16 +483,17 @@ def _answered_plan(
     )
 
 
-def _sharper_plan(
-    statement: Statement,
-    accuracy: Accuracy,
-    books: StatementBooks,
-    one: Sharper,
-    groups: SelectGroups,
-    among: Answers,
-    whole: int | None = None,
-) -> StatementPlan:
-    """Return the plan of making a release sharper; `whole` is the price of measuring anew, that of the same else."""
+def _sharper_plan(asking: _Asking, one: Sharper, whole: int | None = None) -> StatementPlan:
+    """Return the plan of making a release sharper.
+
+    Parameters
+    ----------
+    asking, one
+        What is asked, and the release.
+    whole
+        The price of measuring it anew; where that is not known, what the sharper release is worth stands for it.
+    """
+    statement, accuracy, books, groups = asking.statement, asking.accuracy, asking.books, asking.groups
     accountant, select, number = books.accountant, statement.selects[0], one.known.number
     parts = tuple(
         PlannedMeasure(
@@ -399,7 +516,8 @@ def _sharper_plan(
         found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, True)]
         for factor in FACTORS:
             epsilon = float(f"{accountant.epsilon(one.units) * factor:.3g}")
-            other = sharper(statement, Accuracy(epsilon=epsilon, confidence=accuracy.confidence), books, groups, among)
+            at_price = Accuracy(epsilon=epsilon, confidence=accuracy.confidence)
+            other = sharper(statement, at_price, books, groups, asking.among)
             if other is not None and other.missing * LITTLE > other.units:
                 pays = books.price(cost_of(statement, other.missing, books))
                 error = next((e.half_width for e in other.errors if math.isfinite(e.half_width)), math.nan)
@@ -407,9 +525,7 @@ def _sharper_plan(
         return found
 
     return _plan(
-        statement,
-        accuracy,
-        books,
+        asking,
         parts,
         one.units,
         paid,
@@ -487,6 +603,11 @@ def _known(taken: Mapping[int, Taken]) -> dict[int, Taken]:
     return {i: one for i, one in taken.items() if one.known}
 
 
+def _cuts_of(clips: Mapping[int, Clip], of_values: Mapping[int, Taken] | None = None) -> dict[int, Taken]:
+    """Return what bounds of values take from answers, where that is known; `of_values` goes before that of clips."""
+    return _known({i: clip.cut for i, clip in clips.items()} | dict(of_values or {}))
+
+
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
     """Return number and price of the most accurate release of the very statement, if it is as good as asked."""
     key = statement.key
@@ -515,20 +636,14 @@ def _delivered(
     return parts, tuple(dict.fromkeys([*filter(None, [select.drawn]), *beside]))
 
 
-def _other_prices(
-    statement: Statement,
-    total: int,
-    accuracy: Accuracy,
-    books: StatementBooks,
-    groups: SelectGroups,
-    known: Sequence[Mapping[int, Norms]],
-) -> list[Alternative]:
-    accountant, found = books.accountant, []
+def _other_prices(asking: _Asking, total: int) -> list[Alternative]:
+    """Return how wrong the answers would be at other prices than `total`, in the accountant's units."""
+    statement, books, found = asking.statement, asking.books, list[Alternative]()
+    accountant = books.accountant
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            renew = accuracy.epsilon is not None
-            priced = price(statement, units, books, accuracy.confidence, groups, known, renew)
+            priced = asking.priced(units)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)
@@ -592,8 +707,7 @@ def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[
             found.append(select.said_of_drawn(f"{rows.words}{more}"))
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
-        cut = _known({i: clip.cut for i, clip in known.items()})
-        found += warnings(measured, confidence, lost, cut)
+        found += warnings(measured, confidence, lost, _cuts_of(known))
     return tuple(dict.fromkeys(found))
 
 
