@@ -53,7 +53,10 @@ CENTRED_AT = 1 / 3  # the same of means of groups, where the middle and the half
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
-ORDER = {"values": 0, "count": 0, "weights": 0, "average": 1, "centred": 1, "sum": 1, "weighted": 1, "square": 2}
+ORDER = {"values": 0, "count": 0, "weights": 0, "average": 1, "centred": 1, "sum": 1, "weighted": 1, "square": 2} | {
+    "unit rows": 0,
+    "unit away": 1,
+}
 
 
 class ValueCount(Statistic):
