@@ -31,6 +31,7 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.centring import rounded
+from dpnotebook.sql.aggregates.lost_values import lost_between
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_averages import FAR, SUM_SHARE
@@ -56,6 +57,7 @@ Floats = NDArray[np.float64]
 ALONE, MANY = 4, 1e7  # rows of a unit: so few are bins by themselves, and so many are looked at
 ROWS_WIDEN = 1.6  # how many times as wide each further bin is
 APART = 0.5  # spreads of the means of units, by which rows of units with many are taken to be other than the rest
+FARTHEST = 1 << 20  # lengths, up to which values may come to: a few may be far from all others
 ROUNDS = 2  # of finer and finer bins for the centre, each of which may tell it 500 times as well
 NARROW = 4  # lengths: between so many on either side of the centre bins are narrow
 MEAN, AWAY, ROWS = Aggregate("average", "", 0), Aggregate("sum", "", 0), Aggregate("sum", "", 1, integer=True)
@@ -120,22 +122,34 @@ def _measured(
         told, of_away = measured_values(away, AWAY, accountant, of_range(costs.alone), run, draw)
     else:
         of_away = costs.of_away(found.units, law)
+        narrow, far = NARROW * found.length, FARTHEST * found.length
         low, high = (most * (bound - found.centre) for bound in found.within)
-        narrow = NARROW * found.length
-        edges = range_edges((-narrow, narrow), (min(low, -narrow), max(high, narrow)))
+        edges = range_edges((-narrow, narrow), (min(low, -far), max(high, far)))
         told = asking.histogram(away, AWAY, edges, histogram_scale(accountant, of_away))
     bounds, cut = told.bounds(AWAY, of_sum)
     spent += of_away
     if bounds is None:
         return Clip(None), spent
     low, high = (found.centre + bound for bound in bounds)
-    return Clip((low, high, found.centre, found.length, most), cut=_of_mean(cut, lost, float(found.length))), spent
+    taken = _of_mean(cut, _rows_lost(numbers, between, lost), float(found.length))
+    return Clip((low, high, found.centre, found.length, most), cut=taken), spent
 
 
 def row_edges() -> Floats:
     """Return the edges of bins of numbers of rows: each by itself, and from `ALONE` on wider ones the more they are."""
     times = math.ceil(math.log(MANY / ALONE) / math.log(ROWS_WIDEN))
     return np.concatenate([np.arange(ALONE) + 0.5, (ALONE + 0.5) * ROWS_WIDEN ** np.arange(times + 1)])
+
+
+def _rows_lost(told: ValueHistogram, bounds: Bounds, cut: Taken) -> Taken:
+    """Return what bounds take from the number of rows: a ratio errs by a part of that, and is told as means are."""
+    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=False) if told.counts else None
+    if found is None:
+        return cut
+    ends = float(bounds[0]), float(bounds[1])
+    lost = lost_between(counts, told.scale, edges, found, *ends, squares=False, stable=told.tail_ratio <= 1.0)
+    return cut._replace(about=lost.about, most=lost.most, below=lost.below, above=lost.above)
 
 
 def _of_mean(cut: Taken, lost: Taken, length: float) -> Taken:
@@ -151,7 +165,7 @@ def _of_mean(cut: Taken, lost: Taken, length: float) -> Taken:
         How far the means of units are spread: so far may be the mean of rows that count less, as their unit has many.
     """
     rows = max(lost.answer, 1.0)
-    about, most = (APART * length * one / (rows + one) for one in (lost.about, lost.most))
+    about, most = (APART * length * one / (rows + one) for one in (lost.about, lost.below))
     one = cut.times(1.0 / rows)
     return one._replace(
         about=math.hypot(one.about, about),
