@@ -30,6 +30,7 @@ from dpnotebook.sql.aggregates.budget_split import (
     with_rest,
 )
 from dpnotebook.sql.aggregates.builder import Bounds
+from dpnotebook.sql.aggregates.catalogue import AVERAGE
 from dpnotebook.sql.aggregates.centring import rounded
 from dpnotebook.sql.aggregates.lost_values import lost_between
 from dpnotebook.sql.aggregates.noising import Draw
@@ -60,7 +61,7 @@ APART = 0.5  # spreads of the means of units, by which rows of units with many a
 FARTHEST = 1 << 20  # lengths, up to which values may come to: a few may be far from all others
 ROUNDS = 2  # of finer and finer bins for the centre, each of which may tell it 500 times as well
 NARROW = 4  # lengths: between so many on either side of the centre bins are narrow
-MEAN, AWAY, ROWS = Aggregate("average", "", 0), Aggregate("sum", "", 0), Aggregate("sum", "", 1, integer=True)
+MEAN, AWAY, ROWS = Aggregate(AVERAGE.kind, "", 0), Aggregate("sum", "", 0), Aggregate("sum", "", 1, integer=True)
 
 
 def measured_units(
