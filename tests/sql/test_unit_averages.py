@@ -9,9 +9,9 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
-from added_up import SECRET, connect
+from added_up import SECRET, connect, connect_postgres
 from private_selects import fixed_noise
-from strange_units import influences
+from strange_units import STRANGE, influences
 
 import dpnotebook as dpn
 from dpnotebook.privacy.accountant import UNITS, accountant_for
@@ -118,6 +118,26 @@ def test_they_are_read_off_noisy_numbers():
         )
         centres.add(found[0].bounds[2])
     assert len(centres) == 3
+
+
+def test_postgresql_has_the_same_of_units_that_are_strange(postgres):
+    rows = [(str(i), a, b) for i, (a, b) in enumerate((a, b) for a in STRANGE for b in (1.0, 40.0, 1e300, -2.0, None))]
+    kinds = {"u": "text", "x0": "double precision", "x1": "double precision"}
+    there = replace(of_units("SELECT u, x0, x1 FROM unit_rows"), tables=("unit_rows",))
+    rows += [(f"{i} more", i % 50 + 1.0, i % 7 + 1.0) for i in range(500)]
+    here = pd.DataFrame(rows, columns=list(kinds)).astype({"u": object, "x0": float, "x1": float})
+    given, of = shares(there, LAPLACE.units(5.0), LAPLACE), measured()
+
+    def silent(noise, scale, size):
+        return np.zeros(size, dtype=np.int64)
+
+    with connect_postgres(postgres, "unit_rows", kinds, rows) as run:
+        bounds, _ = measured_units(there, {}, given, LAPLACE, run, silent)
+        found = totals(there, of.components, run, SECRET)
+    same, _ = measured_units(of_units(), {}, given, LAPLACE, connect(here), silent)
+    assert bounds[0].bounds == same[0].bounds
+    assert bounds[0].bounds is not None
+    np.testing.assert_array_equal(found.numbers, totals(of_units(), of.components, connect(here), SECRET).numbers)
 
 
 @pytest.mark.parametrize("less", [1.0, 0.9])
