@@ -18,7 +18,7 @@ OF_UNITS = {
     "worked out": "SUM(hours) - 2 * SUM(fee * 3) AS a",
 }
 OF_ROWS = {
-    "an average too": "SUM(amount) AS a, AVG(fee) AS b",
+    "a deviation too": "SUM(amount) AS a, STDDEV(fee) AS b",
     "counts alone": "COUNT(*) AS a, COUNT(fee) AS b",
     "own bounds": "SUM(amount, contribution_bounds_per_group => (0, 9)) AS a",
     "people": "SUM(amount) AS a, COUNT(DISTINCT person) AS b",

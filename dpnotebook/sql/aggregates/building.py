@@ -14,12 +14,14 @@ from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.added import row_count
 from dpnotebook.sql.aggregates.budget_split import (
     Shares,
+    averages_units,
     cost_of,
     found_with,
     has_range,
     measured_by,
     needs_bounds,
     of_range,
+    of_units,
     operands,
 )
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
@@ -140,6 +142,8 @@ def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
     mine = [at for at, (i, operand) in enumerate(operands(select)) if i == index and operand.bounds is None]
     costs = [shares.auto[found_with(select, at, shares.known)] for at in mine]
     costs = costs[:1] if select.clips(index) else costs  # of pairs, both columns of one vector
+    if averages_units(select, index):
+        return [max(of_range(of_units(cost).away).tries[-1], 1) for cost in costs]
     return [max(of_range(cost).tries[-1], 1) for cost in costs] if has_range(select, index) else costs
 
 

@@ -7,19 +7,18 @@ are large, and noise is in proportion to what the largest of them add up.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.catalogue import AVERAGE, UNIT_AVERAGE, function_of
 from dpnotebook.sql.ownership.expressions import words_of
 from dpnotebook.sql.ownership.select_parts import calls_of, expression_queries, from_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
 from dpnotebook.sql.select import PrivateSelect
 
-UNIT, ANSWER, QUERY = "unit", "answer", "by_unit"
+UNIT, ANSWER, ROWS, QUERY = "unit", "answer", "rows", "by_unit"
+ADDED = ("sum", "count")  # kinds of what is the sum of what units have
 WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset", "windows", "joins", "with_", "with")
 
 
@@ -32,9 +31,9 @@ def adds_up_rows(select: PrivateSelect) -> bool:
         The private aggregation.
     """
     several = select.contribution.kind == "rows" and select.contribution.most > 1 and not select.written
-    found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind == "sum")
     kinds = {one.kind for one in select.aggregates}
-    return several and found and not select.keys and "sum" in kinds and kinds <= {"sum", "count"}
+    found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind != "count")
+    return several and found and not select.keys and kinds != {"count"} and kinds <= {*ADDED, AVERAGE.kind}
 
 
 def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | None:
@@ -59,6 +58,7 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
         return None
     items: list[exp.Expr] = [exp.alias_(exp.column(exp.to_identifier(unit, quoted=True)), UNIT)]
     items += [exp.alias_(node.copy(), f"{ANSWER}_{place}") for place, node in enumerate(calls)]
+    items += [exp.alias_(_counted(node), f"{ROWS}_{place}") for place, node in enumerate(calls) if _is_average(node)]
     inner = exp.Select(expressions=items).from_(table.copy(), copy=False)
     if select.args.get("where") is not None:
         inner.set("where", select.args["where"].copy())
@@ -69,10 +69,14 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
     for place, (before, after) in enumerate(zip(calls, calls_of(outer), strict=True)):
         call = call_of(before)
         assert call is not None
-        column = exp.column(f"{ANSWER}_{place}", QUERY)
-        made = function_of("sum").node(replace(call, kind="sum", star=False, argument=None), column)
-        made.meta.update(call=Call("sum", words=call.words), start=before.meta["start"], end=before.meta["end"])
-        column.meta.update(start=before.meta["start"], end=before.meta["end"])
+        averaged = _is_average(before)
+        columns = [exp.column(f"{name}_{place}", QUERY) for name in (ANSWER, ROWS)[: 1 + averaged]]
+        function = UNIT_AVERAGE if averaged else function_of("sum")
+        asked = Call(function.kind, operands=function.operands, words=call.words)
+        made = function.node(asked, *columns)
+        made.meta.update(call=asked, start=before.meta["start"], end=before.meta["end"])
+        for column in columns:
+            column.meta.update(start=before.meta["start"], end=before.meta["end"])
         after.replace(made)
     for before, after in zip(select.expressions, list(outer.expressions), strict=True):
         if not before.alias:
@@ -80,9 +84,26 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
     return outer.from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(QUERY))), copy=False)
 
 
-def _adds_up(node: exp.Expr) -> bool:
-    """Return whether a call is a sum or a count of rows that says nothing of how it is measured."""
+def _is_average(node: exp.Expr) -> bool:
+    """Return whether a call is an average of rows."""
     call = call_of(node)
-    if call is None or call.kind not in ("sum", "count") or call.distinct:
+    return call is not None and call.kind == AVERAGE.kind
+
+
+def _counted(node: exp.Expr) -> exp.Expr:
+    """Return the number of the values that an average is of."""
+    call = call_of(node)
+    assert call is not None
+    assert call.argument is not None
+    counting = Call("count", words=f"COUNT({call.argument.sql()})")
+    made = function_of(counting.kind).node(counting, call.argument.copy())
+    made.meta.update(call=counting, start=node.meta["start"], end=node.meta["end"])
+    return made
+
+
+def _adds_up(node: exp.Expr) -> bool:
+    """Return whether a call is a sum, a count or a mean of rows that says nothing of how it is measured."""
+    call = call_of(node)
+    if call is None or call.kind not in (*ADDED, AVERAGE.kind) or call.distinct:
         return False
     return not call.private and call.bounds is None and call.epsilon is None
