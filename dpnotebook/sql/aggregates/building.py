@@ -60,7 +60,8 @@ def measuring(
         If the noise would be out of its range.
     """
     found = found or {}
-    builder = Builder(select.contribution, accountant)
+    every = select.selection == "all" and None not in select.levels
+    builder = Builder(select.contribution, accountant, select.groups_declared if every else 0)
     parts: list[AggregateInput] = []
     for i, aggregate in enumerate(select.aggregates):
         if (before := measured_before(select, i)) is not None:  # whatever bounds have its measurement is paid for

@@ -3,6 +3,9 @@
 Bounds of rows are found from a histogram in which a unit's rows share its weight, and noise is in proportion to as many
 rows as a unit may have. What units add up is one number each: it is found as well as units are, also where few rows
 are large, and noise is in proportion to what the largest of them add up.
+
+Numbers of units stand beside them for the price of one row each. Drawn rows would serve both badly: the fewer rows of
+a unit count, the closer its number is, and the less is left of what it adds up.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset",
 def adds_up_rows(select: PrivateSelect) -> bool:
     """Return whether an aggregation adds up rows of units with several, between bounds that are to be found.
 
+    Counts of rows alone are as close by rows, but for those beside a number of units.
+
     Parameters
     ----------
     select
@@ -34,7 +39,8 @@ def adds_up_rows(select: PrivateSelect) -> bool:
     several = select.contribution.kind == "rows" and select.contribution.most > 1 and not select.written
     found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind == "sum")
     kinds = {one.kind for one in select.aggregates}
-    return several and found and not select.keys and "sum" in kinds and kinds <= {"sum", "count"}
+    added = "sum" in kinds or {"count", "units"} <= kinds
+    return several and found and not select.keys and added and kinds <= {"sum", "count", "units"}
 
 
 def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | None:
@@ -70,8 +76,14 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
         call = call_of(before)
         assert call is not None
         column = exp.column(f"{ANSWER}_{place}", QUERY)
-        made = function_of("sum").node(replace(call, kind="sum", star=False, argument=None), column)
-        made.meta.update(call=Call("sum", words=call.words), start=before.meta["start"], end=before.meta["end"])
+        if call.distinct:  # a unit has one of itself, or none
+            there = exp.If(this=exp.GT(this=column, expression=exp.Literal.number(0)), true=exp.column(UNIT, QUERY))
+            own = replace(call, argument=None)
+            made = function_of("units").node(own, exp.Case(ifs=[there]))
+        else:
+            own = Call("sum", words=call.words)
+            made = function_of("sum").node(replace(call, kind="sum", star=False, argument=None), column)
+        made.meta.update(call=own, start=before.meta["start"], end=before.meta["end"])
         column.meta.update(start=before.meta["start"], end=before.meta["end"])
         after.replace(made)
     for before, after in zip(select.expressions, list(outer.expressions), strict=True):
@@ -81,8 +93,8 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
 
 
 def _adds_up(node: exp.Expr) -> bool:
-    """Return whether a call is a sum or a count of rows that says nothing of how it is measured."""
+    """Return whether a call is a sum, a count of rows or a number of units that says not how it is measured."""
     call = call_of(node)
-    if call is None or call.kind not in ("sum", "count") or call.distinct:
+    if call is None or call.kind not in ("sum", "count", "units"):
         return False
     return not call.private and call.bounds is None and call.epsilon is None
