@@ -93,6 +93,7 @@ PART = (
     "sql/test_sharper.py::test_sharper_numbers_have_the_noise_of_their_price",
     "sql/test_sharper.py::test_weights_and_scales_are_those_of_the_best_combination",
     "sql/test_sql_privacy.py::test_a_variance_and_its_root_together_cost_what_is_charged",
+    "sql/test_sql_privacy.py::test_units_in_few_groups_cost_what_is_charged_however_many_rows_count",
     "sql/test_sql_privacy.py::test_a_units_own_groups_show_as_seldom_as_delta_and_a_lower_threshold_fails",
     "sql/test_sql_privacy.py::test_bounds_are_found_in_noisy_numbers",
     "sql/test_sql_privacy.py::test_bounds_of_rows_are_found_for_what_is_given_for_that",

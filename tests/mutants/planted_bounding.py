@@ -25,6 +25,22 @@ PLANTED = (
         ("sql/test_sql_privacy.py::test_a_variance_and_its_root_together_cost_what_is_charged",),
     ),
     Mutant(
+        "a unit is paid for in one group, of all those in which its rows count",
+        "a person who is in three wards loses three times what is charged",
+        BUILDER,
+        "norm = min(norm, self._groups)",
+        "norm = 1",
+        ("sql/test_sql_privacy.py::test_units_in_few_groups_cost_what_is_charged_however_many_rows_count",),
+    ),
+    Mutant(
+        "groups that nobody has declared are taken to be one",
+        "a person who is in many groups loses as many times what is charged",
+        "sql/aggregates/building.py",
+        'every = select.selection == "all" and None not in select.levels',
+        "every = True",
+        ("sql/test_sql_privacy.py::test_units_in_few_groups_cost_what_is_charged_however_many_rows_count",),
+    ),
+    Mutant(
         "several different values of a unit are paid for as one",
         "a person who brings three values loses three times what is charged",
         COMPONENTS,

@@ -63,7 +63,8 @@ def measuring(
         If the noise would be out of its range.
     """
     found = found or {}
-    builder = Builder(select.contribution, accountant)
+    every = select.selection == "all" and None not in select.levels
+    builder = Builder(select.contribution, accountant, select.groups_declared if every else 0)
     shares = _without_hidden(select, shares, found)
     by = shares.measured_by
     of_itself: dict[int, AggregateInput] = {}

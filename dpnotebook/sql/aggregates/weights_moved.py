@@ -98,3 +98,18 @@ def squared_errors(weights: Weights, lengths: Floats, noise: Floats, groups: flo
     return np.asarray(
         np.minimum(squared_shifts(weights, lengths) + WITHIN**2 * groups * weights.chance + by_noise, 1.0)
     )
+
+
+def ranked_errors(weights: Weights, noise: Floats, groups: float) -> Floats:
+    """Return the squared error of a quantile of a group in ranks, for each number of rows, in halves of all values.
+
+    Units with many rows often have values of their own, as times since the last visit, which are the shorter the more
+    visits there are. So ranks are taken to move by half of all the weight that is that of other units.
+
+    Parameters
+    ----------
+    weights, noise, groups
+        As for `squared_errors`.
+    """
+    by_noise = (noise * groups / weights.kept) ** 2
+    return np.asarray(np.minimum(weights.moved**2 + WITHIN**2 * groups * weights.chance + by_noise, 1.0))

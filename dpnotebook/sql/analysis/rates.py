@@ -180,13 +180,19 @@ def _branch(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
 
 
 def _without(product: exp.Expr, weight: exp.Expr) -> exp.Expr | None:
-    """Return what a product is without a factor; None where that is none of its factors."""
-    factors = [factor.unnest() for factor in (product.flatten() if isinstance(product, exp.Mul) else [product])]
-    if weight not in factors:
-        return None
-    factors.remove(weight)
+    """Return what a product is without a factor, or without those of a product; None where these are none of its."""
+    factors = _factors(product)
+    for factor in _factors(weight):
+        if factor not in factors:
+            return None
+        factors.remove(factor)
     copies = [exp.paren(factor.copy()) if isinstance(factor, exp.Binary) else factor.copy() for factor in factors]
     return reduce(lambda a, b: exp.Mul(this=a, expression=b), copies) if copies else ONE.copy()
+
+
+def _factors(product: exp.Expr) -> list[exp.Expr]:
+    product = product.unnest()
+    return [factor.unnest() for factor in (product.flatten() if isinstance(product, exp.Mul) else [product])]
 
 
 def _there(product: exp.Expr, weight: exp.Expr) -> list[exp.Expr]:

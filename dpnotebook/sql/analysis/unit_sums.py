@@ -3,9 +3,14 @@
 Bounds of rows are found from a histogram in which a unit's rows share its weight, and noise is in proportion to as many
 rows as a unit may have. What units add up is one number each: it is found as well as units are, also where few rows
 are large, and noise is in proportion to what the largest of them add up.
+
+Numbers of units stand beside them for the price of one row each. Drawn rows would serve both badly: the fewer rows of
+a unit count, the closer its number is, and the less is left of what it adds up.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -18,12 +23,14 @@ from dpnotebook.sql.parse.statement_parser import clause_of
 from dpnotebook.sql.select import PrivateSelect
 
 UNIT, ANSWER, ROWS, QUERY = "unit", "answer", "rows", "by_unit"
-ADDED = ("sum", "count")  # kinds of what is the sum of what units have
+SUMMED = {"sum", AVERAGE.kind}  # kinds of what needs bounds of values
 WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset", "windows", "joins", "with_", "with")
 
 
 def adds_up_rows(select: PrivateSelect) -> bool:
     """Return whether an aggregation adds up rows of units with several, between bounds that are to be found.
+
+    Counts of rows alone are as close by rows, but for those beside a number of units.
 
     Parameters
     ----------
@@ -32,8 +39,9 @@ def adds_up_rows(select: PrivateSelect) -> bool:
     """
     several = select.contribution.kind == "rows" and select.contribution.most > 1 and not select.written
     kinds = {one.kind for one in select.aggregates}
-    found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind != "count")
-    return several and found and not select.keys and kinds != {"count"} and kinds <= {*ADDED, AVERAGE.kind}
+    found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind in SUMMED)
+    added = bool(kinds & SUMMED) or {"count", "units"} <= kinds
+    return several and found and not select.keys and added and kinds <= {"count", "units", *SUMMED}
 
 
 def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | None:
@@ -69,11 +77,16 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
     for place, (before, after) in enumerate(zip(calls, calls_of(outer), strict=True)):
         call = call_of(before)
         assert call is not None
-        averaged = _is_average(before)
-        columns = [exp.column(f"{name}_{place}", QUERY) for name in (ANSWER, ROWS)[: 1 + averaged]]
-        function = UNIT_AVERAGE if averaged else function_of("sum")
-        asked = Call(function.kind, operands=function.operands, words=call.words)
-        made = function.node(asked, *columns)
+        columns = [exp.column(f"{ANSWER}_{place}", QUERY)]
+        if call.distinct:  # a unit has one of itself, or none
+            there = exp.If(this=exp.GT(this=columns[0], expression=exp.Literal.number(0)), true=exp.column(UNIT, QUERY))
+            asked = replace(call, argument=None)
+            made = function_of("units").node(asked, exp.Case(ifs=[there]))
+        else:
+            columns += [exp.column(f"{ROWS}_{place}", QUERY)] if _is_average(before) else []
+            function = UNIT_AVERAGE if len(columns) > 1 else function_of("sum")
+            asked = Call(function.kind, operands=function.operands, words=call.words)
+            made = function.node(asked, *columns)
         made.meta.update(call=asked, start=before.meta["start"], end=before.meta["end"])
         for column in columns:
             column.meta.update(start=before.meta["start"], end=before.meta["end"])
@@ -102,8 +115,8 @@ def _counted(node: exp.Expr) -> exp.Expr:
 
 
 def _adds_up(node: exp.Expr) -> bool:
-    """Return whether a call is a sum, a count or a mean of rows that says nothing of how it is measured."""
+    """Return whether a call is a sum, count or mean of rows, or a number of units, that says not how it is measured."""
     call = call_of(node)
-    if call is None or call.kind not in (*ADDED, AVERAGE.kind) or call.distinct:
+    if call is None or call.kind not in {"count", "units", *SUMMED} or (call.distinct and call.kind != "units"):
         return False
     return not call.private and call.bounds is None and call.epsilon is None
