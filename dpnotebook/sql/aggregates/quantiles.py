@@ -39,6 +39,7 @@ from dpnotebook.sql.aggregates.function import (
 )
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.quantile_tries import left_of_errors, off_at_most, off_by
+from dpnotebook.sql.aggregates.weights_moved import ALONG
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.select import Aggregate, Contribution
@@ -53,9 +54,6 @@ OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a momen
 BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
 MOST_BINNED = 100  # groups whose bins are looked at before a statement runs: somebody waits
 NEAR_END = 0.02  # of the values: so many may lie beyond either of the bounds that were found, mostly fewer
-# Of all weight that is of other units, by so much ranks of medians move where values go with how many rows one has, as
-# times between visits do: by .56 to .63 where numbers of visits are lognormal, and hardly where values are alike.
-ALONG = 0.6
 TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
 
 # Quantiles with names of their own.
