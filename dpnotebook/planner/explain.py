@@ -118,6 +118,35 @@ def rows_counted(question: object) -> str:
     )
 
 
+def rows_beyond(question: object) -> str:
+    """Return which rows a condition counts although their values are beyond what it says; empty where none.
+
+    Who writes `area <= 10000` of a column declared up to there means to leave out codes such as 999999. Of what leaves
+    out other values too, as a band from 0 on, nothing is said.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    """
+    if not isinstance(question, Question):
+        return ""
+    conditions = [question.where, *filter(None, map(question.condition_of, question.measures))]
+    found: dict[str, list[str]] = {}
+    said = {one for condition in conditions for one in condition.kept_beyond if one[0] not in condition.attributes}
+    for name, end in sorted(said):
+        bounds = question.where.domain[name].bounds
+        assert bounds is not None
+        found.setdefault(name, []).append(f"{end} {bounds[end == 'above']:,}")
+    if not found:
+        return ""
+    values = " and ".join(f"of {name} {' or '.join(ends)}" for name, ends in found.items())
+    return (
+        f"values {values} count as the nearest bound, so that the condition leaves none of them out, such as codes; "
+        "declared with outside='other', as in dpn.Range(0, 115, outside='other'), it does"
+    )
+
+
 def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | None = None) -> str:
     """Return about how large the answers are taken to be where a relative error was asked for; else empty.
 

@@ -6,6 +6,7 @@ is taken: the diagram read from the top, an `or` of boxes as wide as can be, or 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -14,12 +15,14 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.dates import Dates
+from dpnotebook.domain.numeric import Numeric
 from dpnotebook.domain.times import Times
 from dpnotebook.domain.values import Mask
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 
+BEYOND = {"<": "above", "<=": "above", ">": "below", ">=": "below"}  # what an order leaves out
 MAX_BOXES = 16  # beyond, a search for shorter words takes longer than it is worth
 
 Box = dict[int, int]
@@ -63,6 +66,34 @@ def counted_unsaid(expression: Expression, domain: Domain) -> list[str]:
         case _:
             found = []
     return [name for name in dict.fromkeys(found) if domain[name].null_index is not None]
+
+
+def kept_beyond(expression: Expression, domain: Domain) -> list[tuple[str, str]]:
+    """Return of which columns a condition asks in vain that values lie below an end, or above: all of them count there.
+
+    Parameters
+    ----------
+    expression, domain
+        As `expression_of` returns it, and over what.
+
+    Examples
+    --------
+    >>> from dpnotebook.domain import Domain, Range
+    >>> domain = Domain({"age": Range(0, 115)})
+    >>> kept_beyond(And((Compare("age", ">=", 0), Compare("age", "<", 18))), domain)
+    [('age', 'below')]
+    """
+    found = []
+    for atom in _atoms_of(expression):
+        if not isinstance(atom, Compare) or atom.op not in BEYOND:
+            continue
+        attribute, end = domain[atom.attribute], BEYOND[atom.op]
+        if isinstance(attribute, Numeric) and attribute.clamps and isinstance(atom.value, int | float):
+            low, high = attribute.bounds or (-math.inf, math.inf)
+            past = atom.value > high if end == "above" else atom.value < low
+            if past or (atom.op in ("<=", ">=") and atom.value == (high if end == "above" else low)):
+                found.append((atom.attribute, end))
+    return list(dict.fromkeys(found))
 
 
 def _atoms_of(expression: Expression) -> Iterator[Compare | OneOf | IsNull]:

@@ -20,7 +20,7 @@ from dpnotebook.domain.values import Mask, is_missing
 from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node, choice, combine_all, pack
-from dpnotebook.predicate.explain import counted_unsaid, expression_of
+from dpnotebook.predicate.explain import counted_unsaid, expression_of, kept_beyond
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.predicate.where import parse_where
 
@@ -45,10 +45,12 @@ class Predicate:
 
     domain: Domain
     _root: Node
+    kept_beyond: frozenset[tuple[str, str]]  # at which ends of which columns a text asks in vain; no part of its cells
 
-    def __init__(self, domain: Domain, root: Node) -> None:
+    def __init__(self, domain: Domain, root: Node, kept_beyond: frozenset[tuple[str, str]] = frozenset()) -> None:
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "_root", root)
+        object.__setattr__(self, "kept_beyond", kept_beyond)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a Predicate does not change; make a new one")
@@ -91,7 +93,7 @@ class Predicate:
         """
         if nulls not in ("pandas", "sql"):
             raise PredicateError(f"nulls= is 'pandas' or 'sql', not {shorten(nulls)}")
-        return cls(domain, diagram_of(expression, domain, nulls))
+        return cls(domain, diagram_of(expression, domain, nulls), frozenset(kept_beyond(expression, domain)))
 
     @classmethod
     def parse(cls, text: str, domain: Domain) -> Predicate:
@@ -122,7 +124,8 @@ class Predicate:
             return NotImplemented
         if self.domain != other.domain:
             raise PredicateError("these conditions are about different domains; write both for the same table")
-        return Predicate(self.domain, diagram.combine(self._root, other._root, conjunction))
+        beyond = self.kept_beyond | other.kept_beyond
+        return Predicate(self.domain, diagram.combine(self._root, other._root, conjunction), beyond)
 
     @cached_property
     def is_everything(self) -> bool:

@@ -287,8 +287,8 @@ class Questions:
             release = replace(release, confidence=joint, together=True, picked=None, again=None)
         if self.minimum is not None:
             release = without_small_groups(release, self.minimum)
-        if counted := explain.rows_counted(query.question):
-            release = replace(release, notes=(*release.notes, counted))
+        for said in filter(None, (explain.rows_counted(query.question), explain.rows_beyond(query.question))):
+            release = replace(release, notes=(*release.notes, said))
         if query.statement is not None:  # which in SQL would count them
             if missing := explain.rows_left_out(query.question):
                 release = replace(release, notes=(*release.notes, missing))

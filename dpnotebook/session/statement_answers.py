@@ -28,7 +28,14 @@ from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
 from dpnotebook.session.untyped_keys import as_meant, in_order
 from dpnotebook.sql.aggregates.bounds import MOST, find_bounds, parts_of_unit
-from dpnotebook.sql.aggregates.budget_split import counts_values, for_weights, has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import (
+    averages_units,
+    counts_values,
+    for_weights,
+    has_range,
+    needs_bounds,
+    shares,
+)
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -47,6 +54,7 @@ from dpnotebook.sql.aggregates.what_is_lost import with_lost
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.group_weights import GroupWeights, of_equal_size
 from dpnotebook.sql.measured_profile import SIZES, measured_profile, measured_ranges, measured_weights
+from dpnotebook.sql.measured_units import measured_units
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip
 from dpnotebook.sql.profile import clips as clips_of
@@ -358,6 +366,10 @@ def _measured(
             profile |= found
             bounds |= {i: clip.bounds for i, clip in ranges.items()}
             cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
+        if any(averages_units(select, i) for i in unbounded):
+            averaged, share = measured_units(select, clips, share, accountant, once, draw)
+            bounds |= {i: clip.bounds for i, clip in averaged.items()}
+            cut |= {i: clip.cut for i, clip in averaged.items() if clip.cut.known}
         if different := [i for i in unbounded if counts_values(select, i)]:
             chosen, found = measured_new_values(select, share, accountant, different, secret, run, draw)
             profile |= found

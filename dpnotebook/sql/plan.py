@@ -52,6 +52,7 @@ FIND = (
     "find first how many {0} of one unit to let count, with a tenth to a quarter of the cost: a noisy histogram that "
     "counts each unit once. Later statements {1} use what it found for nothing"
 )
+OF_UNITS = "add up the rows of each unit, all of which count, and measure that: contribution='rows' draws rows instead"
 FIND_ROWS, FIND_GROUPS = FIND.format("rows", "over the same rows"), FIND.format("groups", "by the same groups")
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
@@ -716,7 +717,10 @@ def _steps(statement: Statement, priced: Priced) -> tuple[str, ...]:
     for select, measured, rows in zip(statement.selects, priced.measurings, priced.rows, strict=True):
         sought = rows is None and bool(select.rows_if_hidden)
         find = FIND_GROUPS if select.contribution.kind == "groups" else FIND_ROWS
-        found += [*select.notes, *([find] if sought else []), *steps(measured, sought, select.drawn_for)]
+        one_by_one = steps(measured, sought, select.drawn_for)
+        if statement.grouped == "units":
+            one_by_one = (OF_UNITS, *one_by_one[1:])  # in place of the row of a unit that is kept, which is all of them
+        found += [*select.notes, *([find] if sought else []), *one_by_one]
     if statement.outer is not None:
         found.append("the rest of the statement is worked out from the noisy answers, which costs nothing")
     return tuple(dict.fromkeys(found))

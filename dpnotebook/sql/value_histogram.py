@@ -543,7 +543,7 @@ def _measured(
         spent, costs = spent + costs.of_sums, costs.after_sums()
     if bounds is None:
         return ValueHistogram(None), spent
-    units = _units_between(magnitudes, bounds)
+    units = units_between(magnitudes, bounds)
     least, most = surely_between(magnitudes, first, accountant.noise) or bounds
     locating, each = costs.of_locating(units, accountant.law), costs.of_others(units)
     scale = histogram_scale(accountant, locating)
@@ -645,7 +645,7 @@ def _by_magnitude(
     return ValueHistogram(between, tuple(map(float, edges[first : end + 1])), counts, parts, spread, ratio)
 
 
-def _units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:
+def units_between(magnitudes: NDArray[np.float64], bounds: Bounds) -> float:
     """Return about how many units have values between bounds that were found."""
     edges = magnitude_edges()
     inside = (edges[1:] > float(bounds[0])) & (edges[:-1] < float(bounds[1]))

@@ -11,6 +11,7 @@ DISTINCT = "sql/test_distinct_values.py::test"
 PAIRS = "sql/test_pairs.py"
 NEW = "sql/test_new_values.py"
 ROWS = "sql/test_units_rows.py"
+OF_UNITS = "sql/test_unit_averages.py::test"
 WEIGHTS = "sql/test_group_weights.py::test"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
 
@@ -22,6 +23,22 @@ PLANTED = (
         "if (before := measured_before(select, i)) is not None:",
         "if (before := measured_before(select, i)) is not None and not function_of(aggregate.kind).squares:",
         ("sql/test_sql_privacy.py::test_a_variance_and_its_root_together_cost_what_is_charged",),
+    ),
+    Mutant(
+        "a unit is paid for in one group, of all those in which its rows count",
+        "a person who is in three wards loses three times what is charged",
+        BUILDER,
+        "norm = min(norm, self._groups)",
+        "norm = 1",
+        ("sql/test_sql_privacy.py::test_units_in_few_groups_cost_what_is_charged_however_many_rows_count",),
+    ),
+    Mutant(
+        "groups that nobody has declared are taken to be one",
+        "a person who is in many groups loses as many times what is charged",
+        "sql/aggregates/building.py",
+        'every = select.selection == "all" and None not in select.levels',
+        "every = True",
+        ("sql/test_sql_privacy.py::test_units_in_few_groups_cost_what_is_charged_however_many_rows_count",),
     ),
     Mutant(
         "several different values of a unit are paid for as one",
@@ -408,6 +425,30 @@ PLANTED = (
         "other=weight, together=together, centre=centre",
         "other=weight, centre=centre",
         (f"{APART}::test_one_unit_changes_all_numbers_together_by_what_the_noise_is_paid_for",),
+    ),
+    Mutant(
+        "the number of rows of an average by unit has the noise of the whole cost",
+        "a person loses a quarter more than is charged for an average",
+        "sql/aggregates/unit_averages.py",
+        "builder.plain(counted, cost - of_sum)",
+        "builder.plain(counted, cost)",
+        (f"{OF_UNITS}_the_worst_unit_costs_what_is_charged_and_no_more",),
+    ),
+    Mutant(
+        "what bounds of an average by unit cost is given back",
+        "a first average costs up to two thirds more than is charged",
+        "sql/measured_units.py",
+        "rest[of] = shares.auto[of] - spent",
+        "rest[of] = shares.auto[of]",
+        (f"{OF_UNITS}_bounds_are_found_for_what_is_given_for_that",),
+    ),
+    Mutant(
+        "the centre of an average by unit is read off exact numbers",
+        "the mean of what people have is used as it is",
+        "sql/measured_units.py",
+        "return exact + self.draw(self.accountant.noise, scale, exact.size)",
+        "return exact",
+        (f"{OF_UNITS}_they_are_read_off_noisy_numbers",),
     ),
     Mutant(
         "the sums of pairs of columns are vectors by themselves",

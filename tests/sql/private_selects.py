@@ -15,11 +15,12 @@ from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 
 def select(*aggregates, kind="groups", most=1, selection="threshold", **more):
     """Return a private aggregation by one unknown key."""
+    keys = more.pop("keys", (Key("g"),) if selection == "threshold" else ())
     return PrivateSelect(
         rows="SELECT u, k0, x0 FROM t",
         tables=("t",),
         public=(),
-        keys=(Key("g"),) if selection == "threshold" else (),
+        keys=keys,
         aggregates=aggregates,
         inputs=1,
         contribution=Contribution(kind, most),

@@ -79,9 +79,13 @@ def test_what_is_told_of_a_mean_follows_from_rows_and_from_how_values_are_spread
     assert with_moved(measured, {0: Taken(spread=5.0)}).parts[0].drawn == 0.0
 
 
-def test_where_each_has_one_row_hardly_anything_is_told():
-    """Noise may hide a few that have more; where few people have most rows it is at least .08, 1.4 and .15."""
+def test_where_each_has_one_row_hardly_anything_is_told(monkeypatch):
+    """Of rows that are drawn, as those of groups are.
+
+    Noise may hide a few that have more; where few people have most rows it is at least .08, 1.4 and .15.
+    """
     told = []
+    monkeypatch.setattr("dpnotebook.sql.analysis.unit_sums.adds_up_rows", lambda select: False)
     for _ in range(9):
         frame = table(np.random.default_rng(), "years", 3_000, one=True)
         _, details, measured = shown(frame, "SELECT AVG(x) AS a FROM t")

@@ -43,6 +43,7 @@ from dpnotebook.sql.measured_profile import measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips
 from dpnotebook.sql.reuse.sharper import lacking
 from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
+from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement_json import statement_from_json
 from dpnotebook.sql.value_histogram import COARSE
 
@@ -74,9 +75,12 @@ CASES = [
 ]
 
 
+GROUPS = (Key("g", tuple(range(9)), "integer"),)  # more than a unit is in: of fewer, numbers of units cost less
+
+
 def case(name, kind, most, accountant):
     """Return what is measured where one aggregate alone is asked for, at a cost of one unit of epsilon or mu^2."""
-    return plan(select(AGGREGATES[name], kind=kind, most=most, selection="all"), accountant, UNITS)
+    return plan(select(AGGREGATES[name], kind=kind, most=most, selection="all", keys=GROUPS), accountant, UNITS)
 
 
 def worst_unit(measured, asked, name):
@@ -125,6 +129,21 @@ def test_the_worst_unit_costs_what_is_charged_and_no_more(name, kind, most, acco
 
 
 @pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE])
+@pytest.mark.parametrize(("groups", "most"), [(1, 7), (3, 7), (7, 3)])
+def test_units_in_few_groups_cost_what_is_charged_however_many_rows_count(groups, most, accountant):
+    """A unit that has a row in each group is the worst one; with a tenth less noise it would cost more."""
+    keys = (Key("g", tuple(range(groups)), "integer"),) if groups > 1 else ()
+    asked = select(AGGREGATES["units"], kind="rows", most=most, selection="all", keys=keys)
+    measured = plan(asked, accountant, UNITS)
+    unit = {group: [0.0] * (most // groups or 1) for group in range(min(groups, most))}
+    cost = loss(measured, exact(measured, totals(measured, [unit])))
+    assert 0.999 < cost <= 1 + 1e-12
+    hidden = replace(asked, selection="threshold", keys=(Key("g"),))  # nobody knows how many groups there are
+    if groups < most:
+        assert plan(hidden, accountant).blocks[0].scale > measured.blocks[0].scale
+
+
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE])
 @pytest.mark.parametrize(("kind", "most"), [("groups", 3), ("rows", 1), ("rows", 4)])
 def test_a_variance_and_its_root_together_cost_what_is_charged(kind, most, accountant):
     """They are one measurement, for which both pay, also where other bounds were found for each."""
@@ -142,7 +161,7 @@ def test_a_variance_and_its_root_together_cost_what_is_charged(kind, most, accou
 
 def sharper_case(name, kind, most, accountant, times):
     """Return what is measured at a cost of one unit, the same made as precise as `times` that, and what that costs."""
-    asked = select(AGGREGATES[name], kind=kind, most=most, selection="all")
+    asked = select(AGGREGATES[name], kind=kind, most=most, selection="all", keys=GROUPS)
     first, costs = plan(asked, accountant, UNITS), shares(asked, int(times * UNITS), accountant)
     scales, units = lacking(plan(asked, accountant, int(times * UNITS)), costs, first)
     return first, scales, units

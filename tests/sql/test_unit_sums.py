@@ -16,12 +16,16 @@ OF_UNITS = {
     "two": "SUM(hours) AS a, SUM(fee) AS b, COUNT(*) AS c",
     "of some": "SUM(hours) FILTER (WHERE paid) AS a, SUM(CASE WHEN paid THEN fee ELSE 0 END) AS b",
     "worked out": "SUM(hours) - 2 * SUM(fee * 3) AS a",
+    "people": "SUM(hours) AS a, COUNT(DISTINCT person) AS b",
+    "rows a person": "COUNT(*) AS a, COUNT(*) * 1.0 / COUNT(DISTINCT person) AS b",
+    "some people": "SUM(hours) / COUNT(DISTINCT CASE WHEN paid THEN person END) AS a, COUNT(DISTINCT person) AS b",
 }
 OF_ROWS = {
-    "an average too": "SUM(amount) AS a, AVG(fee) AS b",
+    "a deviation too": "SUM(amount) AS a, STDDEV(fee) AS b",
     "counts alone": "COUNT(*) AS a, COUNT(fee) AS b",
     "own bounds": "SUM(amount, contribution_bounds_per_group => (0, 9)) AS a",
-    "people": "SUM(amount) AS a, COUNT(DISTINCT person) AS b",
+    "different values": "SUM(amount) AS a, COUNT(DISTINCT hours) AS b",
+    "people alone": "COUNT(DISTINCT person) AS a",
 }
 
 
@@ -93,6 +97,38 @@ def test_it_is_known_in_either_spelling(payments, same_noise, monkeypatch):
             patch.setattr("dpnotebook.sql.analysis.unit_sums.adds_up_rows", lambda select: False)
             session.sql(text, epsilon=1.0).run()
         assert session.sql(text, epsilon=1.0).plan.free
+
+
+@pytest.mark.one_in(2, first=1)
+@pytest.mark.parametrize("rows", [200, None], ids=["declared", "not declared"])
+def test_people_beside_rows_are_as_close_as_alone(payments, same_noise, rows):
+    """One row of each counted, as that suits their number: rows a person were 1.0, and people up to eight times."""
+    with contextlib.closing(dpn.Session(dpn.Budget(9.0), ":memory:")) as session:
+        protected(session, payments, rows)
+        asked = "COUNT(*) AS n, COUNT(DISTINCT person) AS people, COUNT(*) / COUNT(DISTINCT person) AS each"
+        frame = session.sql(f"SELECT {asked} FROM payments", epsilon=1.0).run().frame
+    exact = {"n": len(payments), "people": PEOPLE, "each": len(payments) / PEOPLE}
+    for name, truth in exact.items():
+        assert frame[f"{name}_lower"][0] <= truth <= frame[f"{name}_upper"][0]
+        assert abs(frame[name][0] / truth - 1.0) < 0.15
+    assert frame.people_upper[0] - frame.people_lower[0] < 30  # at half of the epsilon
+
+
+@pytest.mark.parametrize("rows", [200, None], ids=["declared", "not declared"])
+def test_people_by_group_take_no_rows_from_counts(payments, same_noise, rows):
+    """A person adds 1 to each group at most, however many rows count."""
+    ward = np.random.default_rng(4).choice(["a", "b", "c"], len(payments))
+    visits = payments.assign(ward=ward)
+    exact = visits.groupby("ward").person.agg(["size", "nunique"])
+    with contextlib.closing(dpn.Session(dpn.Budget(9.0), ":memory:")) as session:
+        given = {} if rows is None else {"max_rows": rows}
+        session.protect(visits, "visits", unit="person", domain={"ward": ["a", "b", "c"]}, **given)
+        text = "SELECT ward, COUNT(*) AS n, COUNT(DISTINCT person) AS people FROM visits GROUP BY ward ORDER BY ward"
+        query = session.sql(text, epsilon=2.0, contribution="rows" if rows else None)
+        frame = query.run().frame
+    assert ((frame.people - exact["nunique"].to_numpy()).abs() <= 40).all()  # of noise with a scale of 3, not of 200
+    assert ((frame.people_upper - frame.people_lower) < 80).all()
+    assert ((frame.n_lower <= exact["size"].to_numpy()) & (exact["size"].to_numpy() <= frame.n_upper)).mean() > 0.5
 
 
 @pytest.mark.one_in(2, first=1)

@@ -154,16 +154,19 @@ def test_a_statement_and_what_it_finds_cost_what_it_costs(kinds, levels, account
         (scale,) = drawn
         spent = accountant.rate(scale)
         for block in measured.blocks:
-            spent += influence(measured, block, power) * accountant.rate(block.scale)
+            spent += influence(measured, block, power, len(levels)) * accountant.rate(block.scale)
         assert 0.998 * total < spent <= total
 
 
-def influence(measured, block, power):
-    """Return the most that one unit changes a block, to that power: by all of its rows, alike and in one group."""
+def influence(measured, block, power, groups):
+    """Return the most that one unit changes a block, to that power: by all of its rows, alike and in one group.
+
+    Where it counts once in a group, they are in all groups that there are.
+    """
     parts = [measured.component(column) for column in block.columns]
     if any(part.once for part in parts):
         (part,), ((times,),) = parts, block.combine
-        return part.norm(measured.contribution, power) * times**power
+        return min(part.norm(measured.contribution, power), groups) * times**power
     if not isinstance(block.combine, tuple):  # a row is in one bin
         most = int((np.abs(block.combine.operator.dense()) ** power).sum(axis=0).max())
     else:  # a row has a value, between both ends, or none

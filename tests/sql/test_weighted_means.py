@@ -24,6 +24,7 @@ from dpnotebook.sql.bounded_sums import Component, Partner
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.profiles import norms
 from dpnotebook.sql.select import Aggregate, Contribution, PrivateSelect
+from dpnotebook.testing import exact_session
 
 GAUSSIAN = accountant_for(dpn.Budget(1.0, 1e-6))
 REGIONS = ["north", "south", "west"]
@@ -70,6 +71,11 @@ def real(frame=FRAME, value="x"):
         ("SUM(weight * x) FILTER (WHERE working) / SUM(weight) FILTER (WHERE working)", True),
         ("SUM(weight * x) / SUM(CASE WHEN x IS NOT NULL THEN weight END)", True),
         ("SUM(weight * (x + 1) * 2) / SUM(weight)", True),
+        ("SUM(CASE WHEN working THEN weight * x ELSE 0 END) / SUM(weight * x)", True),
+        ("SUM(x * weight) FILTER (WHERE working) / SUM(weight * x)", True),
+        ("SUM(weight * x * (CASE WHEN working THEN 1 ELSE 0.5 END)) / SUM((x) * weight)", True),
+        ("SUM(weight * x) / SUM(weight * weight)", False),
+        ("SUM(weight) / SUM(weight * x)", False),
         ("SUM(weight * x) FILTER (WHERE working) / SUM(CASE WHEN x IS NOT NULL THEN weight END)", False),
         ("SUM(CASE WHEN working THEN weight * x ELSE 0 END) / SUM(CASE WHEN x > 1 THEN weight END)", False),
         ("SUM(weight * x) / SUM(x * 2)", False),
@@ -341,3 +347,44 @@ def test_what_it_costs_is_what_one_unit_changes():
     largest = planned.components[0].largest
     assert 0.999 * share.main[0] < largest**2 * GAUSSIAN.rate(block.scale) <= share.main[0]
     assert share.total <= total
+
+
+NAMED = {
+    "in FROM": "SELECT region, SUM(wx) / SUM(weight) AS mean FROM "
+    "(SELECT region, weight * x AS wx, weight FROM survey) GROUP BY region",
+    "with a name": "WITH rows AS (SELECT region, x * (weight) AS wx, weight AS w FROM survey WHERE working) "
+    "SELECT r.region, SUM(r.wx) / NULLIF(SUM(r.w), 0) AS mean FROM rows AS r GROUP BY r.region",
+}
+NOT_NAMED = {
+    "no product": "SELECT SUM(wx) / SUM(weight) AS mean FROM (SELECT weight + x AS wx, weight FROM survey)",
+    "of another weight": "SELECT SUM(wx) / SUM(w) AS mean FROM (SELECT weight * x AS wx, x * x AS w FROM survey)",
+    "named anew": "SELECT SUM(wx) / SUM(w) AS mean FROM "
+    "(SELECT weight * x AS wx, weight AS w FROM survey) AS a (w, wx)",
+    "named anew behind WITH": "WITH a AS (SELECT weight * x AS wx, weight AS w FROM survey) "
+    "SELECT SUM(wx) / SUM(w) AS mean FROM a AS b (w, wx)",
+    "of households": "SELECT SUM(wx) / SUM(w) AS mean FROM "
+    "(SELECT hh, SUM(weight * x) AS wx, SUM(weight) AS w FROM survey GROUP BY hh)",
+}
+
+
+@pytest.mark.parametrize("text", NAMED.values(), ids=NAMED)
+def test_a_product_may_have_a_name_below(text, monkeypatch):
+    """Also of values that are missing, and of weights that are 0."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    frame = FRAME.assign(x=FRAME.x.where(FRAME.index % 11 != 0), weight=FRAME.weight.where(FRAME.index % 7 != 0, 0.0))
+    exact = duckdb.query_df(frame, "survey", text).df().set_index("region")
+    budget = dpn.Budget(6.0, 1e-6)
+    with closing(exact_session(budget, ":memory:")) as session:
+        session.protect(frame, "survey", unit="hh", domain={"region": REGIONS})
+        query = session.sql(text, epsilon=2.0)
+        (select,) = query.question.selects
+        assert [one.kind for one in select.aggregates] == ["weighted"]
+        answer = query.run().frame.set_index("region")
+    assert answer["mean"].to_numpy(float) == pytest.approx(exact["mean"][answer.index].to_numpy(float), rel=0.03)
+
+
+@pytest.mark.parametrize("text", NOT_NAMED.values(), ids=NOT_NAMED)
+def test_what_is_no_such_product_is_a_ratio_of_sums(text):
+    with closing(opened()) as session:
+        kinds = [one.kind for select in session.sql(text, epsilon=1.0).question.selects for one in select.aggregates]
+    assert kinds == ["sum", "sum"]

@@ -28,7 +28,7 @@ from dpnotebook.notebook.cards.model import (
 )
 from dpnotebook.notebook.cards.picked_lines import picked_lines
 from dpnotebook.notebook.cards.reuse_lines import measured_lines, reuse_lines, sentence, shown
-from dpnotebook.planner.explain import rows_counted, rows_left_out
+from dpnotebook.planner.explain import rows_beyond, rows_counted, rows_left_out
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Alternative, BudgetState, Plan
@@ -139,6 +139,8 @@ def _more(plan: Plan) -> Iterator[Block]:
         yield line(quiet(sentence(assumed)), name="given")
     if counted := rows_counted(plan.question):
         yield line(quiet(sentence(counted)), name="missing")
+    if beyond := rows_beyond(plan.question):
+        yield line(quiet(sentence(beyond)), name="beyond")
     if missing := rows_left_out(plan.question):
         yield line(quiet(sentence(missing)), name="rows")
     state = plan.budget

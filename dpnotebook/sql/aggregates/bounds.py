@@ -27,6 +27,7 @@ from dpnotebook.sql.aggregates.budget_split import (
     OF_NEW_VALUES,
     Shares,
     ValueCosts,
+    averages_units,
     counts_values,
     found_with,
     has_range,
@@ -34,6 +35,7 @@ from dpnotebook.sql.aggregates.budget_split import (
     of_columns,
     of_norms,
     of_range,
+    of_units,
     operands,
     whole_of,
 )
@@ -170,6 +172,9 @@ def _histograms(select: PrivateSelect, index: int, operand: Aggregate, units: in
     parts, function = parts_of_unit(select), function_of(operand.kind)
     if has_range(select, index):
         return _least_costs(of_range(units, whole), parts)
+    if averages_units(select, index):
+        costs = of_units(units)
+        return [*((cost, 1) for cost in costs.least), *_least_costs(of_range(costs.alone), 1)]
     if counts_values(select, index):
         return [(units // OF_NEW_VALUES, 1), (units // OF_NEW_VALUES, STEP)]
     if not select.clips(index):

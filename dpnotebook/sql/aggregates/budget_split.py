@@ -52,6 +52,12 @@ MOST_OF_ROWS = Fraction(1, 4)
 MOST_OF_VALUES = Fraction(1, 4)
 OF_NEW_VALUES = 2
 
+# Of what finds bounds of averages by unit: for the magnitudes of the means of units, tried twice, for each of two finer
+# histograms of these, for what values come to beside the centre, and for the magnitudes of how many they are.
+OF_UNITS = tuple(Fraction(part, 100) for part in (3, 12, 20, 30, 15))
+OF_AWAY = OF_UNITS[3]
+MOST_OF_UNITS = Fraction(13, 20)  # of a share, for all of them
+
 # Units that the other histograms are planned for. Where more are found these cost as much less, but no less than their
 # part of a tenth of all, and what is not spent is the answer's.
 PLANNED_UNITS = 10_000
@@ -233,6 +239,65 @@ def has_range(select: PrivateSelect, index: int) -> bool:
     return select.contribution_of(index).kind == "rows" and of_values and needs_bounds(select, index)
 
 
+def averages_units(select: PrivateSelect, index: int) -> bool:
+    """Return whether an aggregate is an average of what each unit has, which has bounds of its own."""
+    return function_of(select.aggregates[index].kind).by_units and needs_bounds(select, index)
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """What finding the bounds of an average by unit costs.
+
+    Parameters
+    ----------
+    tries
+        Of the magnitudes of the means of units: the second one is measured only where the first one hides them all.
+    centre
+        Of each of the finer histograms of these, at most.
+    away, rows
+        Of what values come to beside the centre, and of how many they are, at most.
+    """
+
+    tries: tuple[int, ...]
+    centre: int
+    away: int
+    rows: int
+
+    @property
+    def alone(self) -> int:
+        """What finding what values come to may cost where noise hides the centre, and nothing finer was looked at."""
+        return self.away + 2 * self.centre
+
+    @property
+    def least(self) -> tuple[int, ...]:
+        """What each of them costs at least."""
+        return (*self.tries, *(max(most // LEAST_LOCATING, 1) for most in (self.centre, self.away, self.rows)))
+
+    def of_locating(self, units: float, law: Law) -> int:
+        """Return what each of the finer histograms costs where about so many units are found."""
+        return _enough(self.centre, units, LOCATED, law)
+
+    def of_rows(self, units: float, law: Law) -> int:
+        """Return what the histogram of numbers of rows costs then."""
+        return _enough(self.rows, units, LOCATED, law)
+
+    def of_away(self, units: float, law: Law) -> int:
+        """Return what that of values beside the centre costs, which tells of the tails."""
+        return _enough(self.away, units, TOLD_TAILS, law)
+
+
+def of_units(cost: int) -> UnitCosts:
+    """Return what the histograms of an average by unit cost, given what all of them do."""
+    first, again, centre, away, rows = (max(math.floor(cost * part), 1) for part in OF_UNITS)
+    return UnitCosts((first, again), centre, away, rows)
+
+
+def _enough(most: int, units: float, part: float, law: Law) -> int:
+    """Return the cost of noise that is such a part of the units; at most what there is, and a small part at least."""
+    noise = part * max(units, 1.0) / law.tail_ratio
+    return max(min(most, math.ceil(UNITS * float(law.cost(noise**-2.0)))), most // LEAST_LOCATING, 1)
+
+
 def counts_values(select: PrivateSelect, index: int) -> bool:
     """Return whether it is to be found how many different values of a unit count, of what counts these."""
     return function_of(select.aggregates[index].kind).by_itself and needs_bounds(select, index)
@@ -256,6 +321,9 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
         quiet = columns * UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
         wanted = max(columns * share * PROFILE, quiet)
         return math.floor(min(wanted, share * (MOST_INSIDE if inside else Fraction(1, 2))))
+    if averages_units(select, index):
+        quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST[-1]
+        return math.floor(min(max(share * PROFILE, quiet / 2) / OF_AWAY, share * MOST_OF_UNITS))
     if counts_values(select, index):
         return math.floor(min(max(share * PROFILE, Fraction(OF_NEW_VALUES * UNITS, QUIET**2)), share * MOST_OF_VALUES))
     if not select.clips(index):

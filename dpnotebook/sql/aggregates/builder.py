@@ -28,6 +28,8 @@ class Builder:
         How what a unit adds is bounded, where nothing else is said.
     accountant
         What costs are, and the law of the noise.
+    groups
+        How many groups there are at most, as their levels are declared; 0 where nobody knows.
 
     Attributes
     ----------
@@ -37,8 +39,9 @@ class Builder:
         The aggregates that are read off what is measured next, beside its own, and what each of them paid of its cost.
     """
 
-    def __init__(self, contribution: Contribution, accountant: Accountant) -> None:
+    def __init__(self, contribution: Contribution, accountant: Accountant, groups: int = 0) -> None:
         self.contribution, self.law = contribution, accountant.law
+        self._groups = groups
         self._usual = contribution
         self.blocks: list[NoisyNumbers] = []
         self.read_off: tuple[tuple[Aggregate, int], ...] = ()
@@ -70,6 +73,8 @@ class Builder:
     def plain(self, component: Component, cost: int) -> int:
         """Measure one component as it is, and return the number of its block."""
         norm = component.norm(self.contribution, self.law.power)
+        if component.once and self._groups and self.contribution.kind == "rows":
+            norm = min(norm, self._groups)  # however many rows of a unit count, it adds 1 to each group at most
         self.blocks.append(NoisyNumbers((self.column(component),), ((1,),), self._accountant.scale(cost, norm)))
         return len(self.blocks) - 1
 

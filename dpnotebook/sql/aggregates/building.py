@@ -14,12 +14,14 @@ from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.added import row_count
 from dpnotebook.sql.aggregates.budget_split import (
     Shares,
+    averages_units,
     cost_of,
     found_with,
     has_range,
     measured_by,
     needs_bounds,
     of_range,
+    of_units,
     operands,
 )
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
@@ -61,7 +63,8 @@ def measuring(
         If the noise would be out of its range.
     """
     found = found or {}
-    builder = Builder(select.contribution, accountant)
+    every = select.selection == "all" and None not in select.levels
+    builder = Builder(select.contribution, accountant, select.groups_declared if every else 0)
     shares = _without_hidden(select, shares, found)
     by = shares.measured_by
     of_itself: dict[int, AggregateInput] = {}
@@ -140,6 +143,8 @@ def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
     mine = [at for at, (i, operand) in enumerate(operands(select)) if i == index and operand.bounds is None]
     costs = [shares.auto[found_with(select, at, shares.known)] for at in mine]
     costs = costs[:1] if select.clips(index) else costs  # of pairs, both columns of one vector
+    if averages_units(select, index):
+        return [max(of_range(of_units(cost).away).tries[-1], 1) for cost in costs]
     return [max(of_range(cost).tries[-1], 1) for cost in costs] if has_range(select, index) else costs
 
 

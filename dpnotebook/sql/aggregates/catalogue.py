@@ -8,6 +8,7 @@ from dpnotebook.sql.aggregates.distinct_values import CountValues
 from dpnotebook.sql.aggregates.function import AggregateFunction, Statistic
 from dpnotebook.sql.aggregates.quantiles import Quantiles
 from dpnotebook.sql.aggregates.ratios import Average, Deviation, Variance
+from dpnotebook.sql.aggregates.unit_averages import UnitAverage
 from dpnotebook.sql.aggregates.weighted import WeightedAverage
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Spelling
@@ -23,6 +24,7 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
     Covariance(),
     Correlation(),
     WeightedAverage(),
+    UnitAverage(),
     CountValues(),
 )
 NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
@@ -31,6 +33,7 @@ NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
 PRIVATE = frozenset(name for name in NAMES if name.startswith("ANON_"))  # by themselves, without a clause
 AVERAGE = next(one for one in AGGREGATES if one.averages)  # what a count over the count that it is a part of is
 WEIGHTED = next(one for one in AGGREGATES if one.weighted)  # what a weighted sum over the sum of the weights is
+UNIT_AVERAGE = next(one for one in AGGREGATES if one.by_units)  # what an average is of what each unit has
 VARIANCE, DEVIATION = (one for one in AGGREGATES if isinstance(one, Variance))  # which is its root
 DISTINCT_VALUES = next(one for one in AGGREGATES if one.by_itself)  # what DISTINCT counts, where not units
 _KINDS = {one.kind: one for one in AGGREGATES}

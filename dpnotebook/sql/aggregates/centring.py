@@ -188,9 +188,14 @@ def not_too_far(bounds: Bounds) -> Bounds:
     return max(low, centre - most), min(high, centre + most), centre, length, spread
 
 
-def _rounded(bounds: Bounds, mean: float, deviation: float) -> tuple[Fraction, Fraction]:
-    """Return a centre between bounds and a length, rounded to a small part of it."""
-    low, high = bounds
+def rounded(mean: float, deviation: float) -> tuple[Fraction, Fraction]:
+    """Return a centre and a length, rounded to a small part of it."""
     part = Fraction(2) ** math.floor(math.log2(deviation / PARTS))
     length, centre = (round(Fraction(one) / part) * part for one in (deviation, mean))
-    return min(max(centre, low), high), length
+    return centre, length
+
+
+def _rounded(bounds: Bounds, mean: float, deviation: float) -> tuple[Fraction, Fraction]:
+    """Return a centre between bounds and a length, rounded to a small part of it."""
+    centre, length = rounded(mean, deviation)
+    return min(max(centre, bounds[0]), bounds[1]), length

@@ -20,9 +20,11 @@ from dpnotebook.sql.aggregates.taken import (
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
 MOVED = "moved"
+LOST_UNITS = "lost_units"
 QUANTILES = "quantiles"
 
 OF_MEANS = ("carried", "walked", "drawn")  # what is told of values
+TOLD_OF_VALUES = (*OF_MEANS, "shifted")
 
 NO_END = (
     ", so that intervals of counts and sums have no end where more would be; a larger epsilon finds how many there "
@@ -73,6 +75,10 @@ class CountedRows:
     unbounded
         Whether noise hides how many there are, nobody has said how many at most, and something adds up: what is left
         out of that may be any number then.
+    lost_units
+        Units that are left out of a group then, where rows or values add up beside numbers of units.
+    shifted
+        Where quantiles are asked for: which part of all weight is that of other units than if all rows counted.
     """
 
     most: int
@@ -87,6 +93,8 @@ class CountedRows:
     walked: float = 0.0
     drawn: float = 0.0
     unbounded: bool = False
+    lost_units: Taken = NOT_KNOWN
+    shifted: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -96,7 +104,9 @@ class CountedRows:
         for part in MORE_LOST:
             if math.isfinite(number := getattr(self.lost, part)):
                 told[part] = number
-        told |= {part: number for part in OF_MEANS if (number := getattr(self, part))}
+        if math.isfinite(self.lost_units.below):
+            told[LOST_UNITS] = {name: one for name, one in self.lost_units._asdict().items() if math.isfinite(one)}
+        told |= {part: number for part in TOLD_OF_VALUES if (number := getattr(self, part))}
         told |= {"averaged": list(self.averaged)} if self.averaged else {}
         told |= {"of_groups": True} if self.of_groups else {}
         told |= {"unbounded": True} if self.unbounded else {}
@@ -111,7 +121,8 @@ class CountedRows:
         averaged = tuple(told.get("averaged", ()))
         rest = told.get("kept", 1.0), told.get("of_groups", False), *(told.get(part, 0.0) for part in OF_MEANS)
         rest = *rest, told.get("unbounded", False)
-        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, *rest)
+        last = {"lost_units": Taken(**told.get(LOST_UNITS, {})), "shifted": told.get("shifted", 0.0)}
+        return cls(told["most"], lost, told["hidden"], told["of_units"], moved, averaged, *rest, **last)
 
     def told_with(self, less: float) -> CountedRows:
         """Return about what would be told of means by a histogram whose noise is so many times as much."""
@@ -134,7 +145,9 @@ class CountedRows:
             if self._left_out and math.isfinite(self.lost.below)
             else ""
         )
-        if self._moving and self.walked:
+        if self._moving and self.shifted:
+            held += f"; intervals of quantiles are {HELD}"
+        if self._moving and self.walked and set(self.averaged) != {QUANTILES}:
             held += f"; intervals of averages are {HELD}, but too short where values go with how many rows one has"
         return f"{count}: {'; '.join(said)}, beside the noise{held}" if said else f"{count}; hardly any has more"
 
@@ -164,5 +177,7 @@ class CountedRows:
         others = " and ".join(one for one in self.averaged if one != QUANTILES)
         said = [f"{others} by about {about} of the range of values"] if others else []
         if QUANTILES in self.averaged:
-            said.append(f"{QUANTILES} by {'as much' if others else f'about {about}'} of the ranks")
+            told = "as much" if others else f"about {about}"
+            ranks = f"up to {float(f'{100 * self.shifted:.2g}'):g}%" if self.shifted else told
+            said.append(f"{QUANTILES} by {ranks} of the ranks")
         return f"units with more count less, which moves {', and '.join(said)}{more}{far}"

@@ -28,6 +28,10 @@ NORM = f"how much one unit adds is {FOUND_FIRST}, with a part of its share"
 BOUNDS = f"{FOUND_FIRST}, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
+UNKNOWN_UNITS = (
+    "how wrong it will be depends on how far the values of one unit come to from a centre of all, and on how many they "
+    f"are, which is {FOUND_FIRST}, with at most two thirds of its share"
+)
 UNKNOWN_VALUES = (
     f"how many different values one unit has is {FOUND_FIRST}, with at most a quarter of its share: how wrong it will "
     "be depends on that"
@@ -95,7 +99,8 @@ def _expected(
     known, clipping = part.bounds or part.usual, bounded.kind == "l2"
     function = function_of(part.kind)
     if known is None:
-        unknown = UNKNOWN_VALUES if function.by_itself else UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS
+        bounds = UNKNOWN_UNITS if function.by_units else UNKNOWN_BOUNDS
+        unknown = UNKNOWN_VALUES if function.by_itself else UNKNOWN_NORM if clipping else bounds
         return Expectation(np.array([math.nan]), math.nan, unknown)
     found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
     notes = [found.note]
@@ -149,7 +154,13 @@ def steps(measuring: Measuring, rows_sought: bool = False, drawn: str = "") -> t
             "aggregate's share: a noisy histogram that counts each unit once, and how many of these values are new. "
             "Later statements like this one use what it found for nothing"
         )
-    kinds = {measuring.contribution_of(part).kind for part in sought if not function_of(part.kind).by_itself}
+    if any(function_of(part.kind).by_units for part in sought):
+        found.append(
+            "find first a centre of all values, and how far those of one unit come to from it, with at most two thirds "
+            "of the aggregate's share: noisy histograms, each unit counted once"
+        )
+    apart = [part for part in sought if function_of(part.kind).by_itself or function_of(part.kind).by_units]
+    kinds = {measuring.contribution_of(part).kind for part in sought if part not in apart}
     if "l2" in kinds:
         found.append(
             "find first how much one unit adds, with a part of each aggregate's share: a noisy histogram that counts "
@@ -322,8 +333,7 @@ def _moving(moved: Taken, whole: str) -> str:
 def _trimmed(part: AggregateInput, cut: Taken) -> str:
     """Return what bounds of values that were found from the data do to an answer, in words."""
     assert part.bounds is not None
-    ends = [f"{float(low):,.6g} and {float(high):,.6g}" for low, high in function_of(part.kind).columns_between(part)]
-    between = f"values are taken to be between {', and '.join(ends)}"
+    between = function_of(part.kind).said_between(part)
     cut, answer = function_of(part.kind).taken(cut)
     if cut.known and not cut.worst:
         return f"{between}: hardly any is outside"

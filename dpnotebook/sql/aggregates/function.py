@@ -283,6 +283,8 @@ class AggregateFunction:
         Whether rows have weights, and all of a unit must be clipped to one norm.
     by_itself
         Whether it bounds what a unit adds by itself, however that is done for the others.
+    by_units
+        Whether it is of what each unit has in one row: the mean of its values, and their number.
     centres
         Whether values count from the middle of their bounds then.
     squares
@@ -323,6 +325,7 @@ class AggregateFunction:
     clipped: ClassVar[bool] = False
     weighted: ClassVar[bool] = False
     by_itself: ClassVar[bool] = False
+    by_units: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False
     paired: ClassVar[bool] = False
@@ -541,6 +544,11 @@ class AggregateFunction:
     def columns_between(self, part: AggregateInput) -> list[Bounds]:
         """Return between which bounds the values of each of its columns are taken to be."""
         return [] if part.bounds is None else [part.bounds[:2]]
+
+    def said_between(self, part: AggregateInput) -> str:
+        """Return between what bounds that were found let values be, in words."""
+        ends = [f"{float(low):,.6g} and {float(high):,.6g}" for low, high in self.columns_between(part)]
+        return f"values are taken to be between {', and '.join(ends)}"
 
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less where vectors are clipped to a norm, in words."""

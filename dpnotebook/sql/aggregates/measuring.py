@@ -94,6 +94,10 @@ class AggregateInput:
     reach
         Of quantiles whose bounds were found from the data: how far the values may reach beyond them. Nothing where
         bounds are written, and in records of before this was told.
+    shifted
+        Of quantiles over rows of which only some of each unit count: which part of all weight is that of other units
+        than if all did; intervals reach so much farther, as nobody knows what values these have. 0 in records of before
+        this was told.
     lost
         Of counts and sums that were measured: what bounds take from them, in proportion; see `lost_parts.LostParts`.
         Nothing in records of before this was told.
@@ -122,11 +126,12 @@ class AggregateInput:
     pair: tuple[float, ...] = ()
     every_row: bool = False
     reach: tuple[float, ...] = field(default=(), compare=False)
+    shifted: float = 0.0
 
     @property
     def reaches_farther(self) -> bool:
         """Whether intervals reach farther for what bounds and norms do."""
-        return any(self.moves) or bool(self.lost) or bool(self.drawn) or bool(self.pair)
+        return any(self.moves) or bool(self.lost) or bool(self.drawn) or bool(self.pair) or bool(self.shifted)
 
     @property
     def moves(self) -> tuple[float, float]:
@@ -280,6 +285,7 @@ class Measuring:
                 | ({"drawn": part.drawn} if part.drawn else {})
                 | ({"pair": list(part.pair)} if part.pair else {})
                 | ({"every_row": True} if part.every_row else {})
+                | ({"shifted": part.shifted} if part.shifted else {})
                 | ({"reach": [str(end) for end in part.reach]} if part.reach else {})
                 for part in self.parts
             ],
@@ -331,6 +337,7 @@ class Measuring:
                     pair=tuple(entry.get("pair", ())),
                     every_row=entry.get("every_row", False),
                     reach=tuple(map(float, entry.get("reach", ()))),
+                    shifted=float(entry.get("shifted", 0.0)),
                 )
                 for entry in value["parts"]
             ),

@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.counted_rows import QUANTILES, CountedRows
 from dpnotebook.sql.aggregates.covariance import PairTaken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.taken import REACH, Taken
@@ -64,6 +64,9 @@ def with_moved(measuring: Measuring, *told: Mapping[int, Taken], rows: CountedRo
                 down, up, drawn = math.hypot(down, walked), math.hypot(up, walked), rows.drawn * size**2
                 drawn *= not function_of(part.kind).weighted  # of which no number of values tells how they weigh
             parts[i] = replace(part, moved=up, moved_down=None if down == up else down, drawn=drawn)
+        elif rows is not None and rows.shifted and function_of(part.kind).errors_of == QUANTILES:
+            shifted = rows.shifted if measuring.contribution_of(part).kind == "rows" else 0.0
+            parts[i] = replace(part, shifted=shifted)
     return replace(measuring, parts=tuple(parts))
 
 

@@ -39,6 +39,7 @@ from dpnotebook.sql.aggregates.function import (
 )
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.quantile_tries import left_of_errors, off_at_most, off_by
+from dpnotebook.sql.aggregates.weights_moved import ALONG
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.select import Aggregate, Contribution
@@ -157,6 +158,9 @@ class Quantiles(AggregateFunction):
             gains = left_of_errors(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
             lower, upper = crossed_between(excess, errors, reach, below, above)
+            if part.shifted:  # among all rows more may lie below the value, or above it, than among those that count
+                sides = (np.hypot(reach * errors, (total * one)[:, None]) for one in _ranks_shifted(part, fraction))
+                lower, upper = (crossed_between(excess, side, 1.0, below, above)[i] for i, side in enumerate(sides))
             ends = _farther(part, fraction, lower, upper)
             hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
@@ -215,7 +219,9 @@ class Quantiles(AggregateFunction):
             counts = None if shares is None else shares * values[:, None]
             off = middle * off_by(strategy, fraction, measuring.noise, values, counts)
             errors = np.maximum(errors, np.sqrt((off**2).mean(axis=1)))
-            width = max(width, *(off_at_most(one, confidence, measuring.noise) for one in off))
+            shifted = max(_ranks_shifted(part, fraction)) * sizes
+            least = (off_at_most(one, confidence, measuring.noise) for one in off)
+            width = max(width, *(math.hypot(one, other) for one, other in zip(least, shifted, strict=True)))
         return Expectation(errors, width, "errors of quantiles are in values of rank")
 
 
@@ -276,6 +282,16 @@ def cumulative(count: int, noise: Noise) -> Strategy:
         return select_own(Prefix(count), noise=noise, effort="quick")
     trees = (hierarchical(Prefix(count), noise, branching=branching) for branching in BRANCHINGS[noise])
     return min(trees, key=lambda tree: tree.objective)
+
+
+def _ranks_shifted(part: AggregateInput, fraction: float) -> tuple[float, float]:
+    """Return which part of all values may lie below a quantile beside those that do by the rows that count, and above.
+
+    At most it is what weight is of other units, where all their values are at one end; of a high quantile few more can
+    be above.
+    """
+    shifted = ALONG * part.shifted
+    return shifted * min(1.0, 2.0 * (1.0 - fraction)), shifted * min(1.0, 2.0 * fraction)
 
 
 def _levels(part: AggregateInput) -> tuple[Floats, Floats]:

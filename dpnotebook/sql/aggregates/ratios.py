@@ -56,7 +56,11 @@ MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best f
 LEAST_BESIDE, MOST_BESIDE = Fraction(1, 2), Fraction(3, 4)
 PLACES = 400  # of equal probability, at which a function of noise is looked at
 # Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
-MOMENTS = ("values", "count", "missing", "weights"), ("average", "centred", "sum", "weighted"), ("square",)
+MOMENTS = (
+    ("values", "count", "missing", "weights", "unit rows"),
+    ("average", "centred", "sum", "weighted", "unit away"),
+    ("square",),
+)
 ORDER = {name: order for order, names in enumerate(MOMENTS) for name in names}
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.laws import law_of
-from dpnotebook.sql.aggregates.counted_rows import CountedRows
+from dpnotebook.sql.aggregates.counted_rows import QUANTILES, CountedRows
 from dpnotebook.sql.aggregates.hidden_humps import hidden_humps
 from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, UnitsByRows, row_edges, units_by_rows
@@ -28,6 +28,7 @@ from dpnotebook.sql.aggregates.units_apart import EVEN, expected_errors
 from dpnotebook.sql.aggregates.weights_moved import (
     FARTHEST,
     doublings_walked,
+    ranked_errors,
     squared_errors,
     squared_shifts,
     weights_moved,
@@ -66,7 +67,8 @@ class Addend:
     def squared_errors(self, edges: tuple[int, ...], units: Floats, tried: tuple[int, ...], groups: int) -> Floats:
         """Return its squared error for each number of rows, where so many units are in each bin; shape (1, tried)."""
         left_out = np.maximum(_excess(edges, tried, self.groups) @ units, 0.0) * groups**-SPREAD
-        return np.asarray((left_out * self.worth) ** 2 + (self.noise * np.array(tried)) ** 2)[None]
+        paid = np.minimum(tried, self.groups or max(tried))
+        return np.asarray((left_out * self.worth) ** 2 + (self.noise * paid) ** 2)[None]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Averaged:
         """Return its squared error for each number of rows, in cases that are as likely; shape (cases, tried)."""
         lengths = _lengths(edges)
         weights = weights_moved(lengths, _excess(edges, tried, None), np.maximum(units, 0.0))
+        if self.of == QUANTILES:
+            return ranked_errors(weights, self.noise * np.array(tried), groups)[None]
         return squared_errors(weights, lengths, self.noise * np.array(tried), groups)
 
 
@@ -110,8 +114,12 @@ def rows_to_count(told: RowHistogram, asked: Sequence[Addend | Averaged], groups
     tried, edges = tuple(k for k in _tried(most) if k <= most), row_edges(told.most)
     best = tried[int(np.argmin(_errors(found, edges, asked, groups, tried)))]
     added = [one for one in asked if isinstance(one, Addend)]
-    once = added[0].groups if added and all(one.groups is not None for one in added) else None
+    counted_once = next((one.groups for one in added if one.groups is not None), None)
+    once = counted_once if all(one.groups is not None for one in added) else None
     lost = _lost(told, found, best, once, groups) if added else NOT_KNOWN
+    lost_units = (
+        NOT_KNOWN if once is not None or counted_once is None else _lost(told, found, best, counted_once, groups)
+    )
     carried, walked, drawn = 0.0, 0.0, 0.0
     averaged = tuple(dict.fromkeys(one.of for one in asked if isinstance(one, Averaged)))
     weights = weights_moved(_lengths(edges), _excess(edges, (best,), None), np.maximum(found.average, 0.0))
@@ -133,6 +141,8 @@ def rows_to_count(told: RowHistogram, asked: Sequence[Addend | Averaged], groups
         carried=carried,
         walked=walked,
         drawn=drawn,
+        lost_units=lost_units,
+        shifted=_shifted(found, edges, best) if QUANTILES in averaged else 0.0,
     )
 
 
@@ -274,6 +284,17 @@ def _moved(found: UnitsByRows, edges: tuple[int, ...], rows: int) -> Taken:
     if (more := PERCENT * FARTHEST * min(found.apart.at_most(np.maximum(usual.lost[0], 0.0)), 1.0)) > 0:
         moved = moved._replace(apart=moved.most + more, looked=found.farthest)
     return moved
+
+
+def _shifted(found: UnitsByRows, edges: tuple[int, ...], rows: int) -> float:
+    """Return which part of all weight is that of other units, where so many rows of each count.
+
+    By that part at most the rank of a value among those that count is another one than among all of them.
+    """
+    lengths, excess = _lengths(edges), _excess(edges, (rows,), None)
+    apart = found.apart.units if found.apart.likely > EVEN else np.zeros_like(lengths)
+    weights = weights_moved(lengths, excess, np.maximum(found.average + apart, 0.0))
+    return float(f"{float(weights.moved[0]):.4g}")
 
 
 def _errors(

@@ -46,7 +46,7 @@ class SumOfWeights(Statistic):
 
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the sum of the weights."""
-        total = columns.total(steps.addend(_weight(component), part))
+        total = columns.total(steps.addend(weight_of(component), part))
         return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO})"
 
 
@@ -59,7 +59,7 @@ class WeightedValues(Statistic):
         """Return the sum of the weighted values."""
         low, high = component.low, component.high
         assert component.centre is not None
-        product = _product(component.column, _weight(component), low, high, component.centre)
+        product = product_of(component.column, weight_of(component), low, high, component.centre)
         total = columns.total(steps.addend(product, part))
         return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO})"
 
@@ -85,7 +85,7 @@ class WeightedAverage(Mean):
         centre, half = centred_by(values)
         first, second = aggregate.input or 0, aggregate.other.input or 0
         column, weight = value_column(first, second), value_column(second, first)
-        product = _product(column, weight, low, high, centre)
+        product = product_of(column, weight, low, high, centre)
         return [
             f"coalesce({two_part_total(weight, columns)}, {steps.ZERO})",
             f"coalesce({two_part_total(f'({product}) / {number(float(half))}', columns)}, {steps.ZERO})",
@@ -136,13 +136,13 @@ class WeightedAverage(Mean):
         return f"units whose weights add up to more than about {norm:,.4g} count less in weighted means than they would"
 
 
-def _weight(component: Component) -> str:
+def weight_of(component: Component) -> str:
     """Return the column of the weights in a query, of rows that have a value."""
     assert component.other is not None
     return value_column(component.other.input, component.input)
 
 
-def _product(column: str, weight: str, low: Fraction, high: Fraction, centre: Fraction) -> str:
+def product_of(column: str, weight: str, low: Fraction, high: Fraction, centre: Fraction) -> str:
     """Return how far a clamped value is from a centre, times its weight; NULL without either."""
     away = f"({steps.clamped(column, low, high)} - {number(float(centre))})"
     factors = [_some(away), _some(steps.clamped(weight, -(2.0**LARGEST), 2.0**LARGEST))]

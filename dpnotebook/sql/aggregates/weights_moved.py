@@ -15,9 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.sql.aggregates.taken import REACH
+
 Floats = NDArray[np.float64]
 
 STEPS = (0.2, 0.03)  # half-widths: how far means of units move where their number of rows doubles, as likely either
+# Of all weight that is of other units, by so much ranks of medians move where values go with how many rows one has, as
+# times between visits do: by .56 to .63 where numbers of visits are lognormal, and hardly where values are alike.
+ALONG = 0.6
 WITHIN = 0.4  # half-widths: how far the values of one unit are spread about their mean
 FARTHEST = 1.5  # half-widths: so far from those of all others may the means of units be that count less
 AVERAGED = 1.5  # times the noise on a count, what the centred sum of a mean has, in half-widths
@@ -98,3 +103,19 @@ def squared_errors(weights: Weights, lengths: Floats, noise: Floats, groups: flo
     return np.asarray(
         np.minimum(squared_shifts(weights, lengths) + WITHIN**2 * groups * weights.chance + by_noise, 1.0)
     )
+
+
+def ranked_errors(weights: Weights, noise: Floats, groups: float) -> Floats:
+    """Return the squared error of a quantile of a group in ranks, for each number of rows, in halves of all values.
+
+    Units with many rows often have values of their own, as times since the last visit, which are the shorter the more
+    visits there are: intervals reach for `ALONG` of all the weight that is that of other units, and are shortest so.
+
+    Parameters
+    ----------
+    weights, noise, groups
+        As for `squared_errors`.
+    """
+    by_noise = (noise * groups / weights.kept) ** 2
+    shifts = (2 * ALONG / REACH * weights.moved) ** 2
+    return np.asarray(np.minimum(shifts + WITHIN**2 * groups * weights.chance + by_noise, 1.0))

@@ -59,7 +59,8 @@ def with_lost(
         if not function_of(part.kind).adds or not part.found or part.lost:
             continue
         by_norm = measuring.contribution_of(part).kind == "l2"
-        told = (lost.get(i),) if by_norm else (None if rows is None else rows.lost, cut.get(i))
+        mine = None if rows is None or by_norm else _rows_of(rows, part)
+        told = (lost.get(i),) if by_norm else (None if mine is None else mine.lost, cut.get(i))
         unbounded = not by_norm and rows is not None and rows.unbounded and not _each_is_there(measuring, part)
         if not unbounded and not any(_tells(one) for one in told):
             continue
@@ -68,7 +69,7 @@ def with_lost(
         if by_norm:
             off = _by_norm(lost[i], one.value, one.std_error, whole, signed)
         else:
-            off = _by_rows(rows, cut.get(i), part, whole, sign)
+            off = _by_rows(mine, cut.get(i), part, whole, sign)
         if unbounded:
             low, high = part.bounds[:2] if signed and part.bounds is not None else (0, 1)
             off = off._replace(endless_down=float(low < 0), endless_up=float(high > 0))
@@ -100,7 +101,7 @@ def with_lost_planned(
         by_norm = measuring.contribution_of(part).kind == "l2"
         taken = lost.get(i) if by_norm else None
         if not by_norm and rows is not None and function.of != "numbers":
-            taken = rows.lost
+            taken = _rows_of(rows, part).lost
         if taken is None or not _tells(taken):
             continue
         known = groups[i] if groups else None
@@ -113,6 +114,12 @@ def with_lost_planned(
         else:
             parts[i] = replace(part, moved=taken.below / REACH, moved_down=0.0)
     return replace(measuring, parts=tuple(parts))
+
+
+def _rows_of(rows: CountedRows, part: AggregateInput) -> CountedRows:
+    """Return what rows that do not count take from an aggregate: of numbers of units, what they lack of units."""
+    known = function_of(part.kind).of == "units" and rows.lost_units.known
+    return replace(rows, lost=rows.lost_units) if known else rows
 
 
 def _each_is_there(measuring: Measuring, part: AggregateInput) -> bool:

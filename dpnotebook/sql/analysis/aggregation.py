@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
-from dpnotebook.sql.aggregates.budget_split import counts_values
+from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
@@ -229,8 +229,8 @@ def _bounds_notes(select: PrivateSelect) -> list[str]:
         for operand in aggregate.operands:
             column = aggregate.argument if operand is aggregate else operand.words
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
-            if counts_values(select, i):
-                continue  # how many a unit may stand for is no bound of values
+            if counts_values(select, i) or averages_units(select, i):
+                continue  # how many a unit may stand for, and what all of it comes to, is no bound of values
             if operand.bounds_from == "auto" and not select.clips(i):
                 found.append(f"bounds of {words} are found from the data, with at most half of its share (AUTO)")
             elif function_of(operand.kind).of == "numbers" and operand.bounds_from in BOUNDED and operand.bounds:

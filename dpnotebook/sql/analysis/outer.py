@@ -140,7 +140,7 @@ class Outer:
         """Return a private select over the grouping that its aggregates are, where they are to be asked like that."""
         if self.grouped is None or not self.is_private(query, environment):
             return query
-        self._as_usual(query)
+        self._as_usual(query, environment)
         if self.grouped == "units":
             found = self._of_units(query, environment)
         else:
@@ -156,9 +156,20 @@ class Outer:
         unit = find_relation(table, self.reader.relations, self.reader.text).unit
         return None if unit is None else as_sums_of_units(query, unit, self.reader.text)
 
-    def _as_usual(self, query: exp.Select) -> None:
+    def _below(self, query: exp.Select, environment: Environment) -> exp.Expr | None:
+        """Return the query that a select reads, where it reads nothing else."""
+        first = from_of(query)
+        common = self.reader.common_table(first, environment) if isinstance(first, exp.Table) else None
+        read = [node for node in (first, None if common is None else common.node) if node is not None]
+        named = any(isinstance(alias := node.args.get("alias"), exp.TableAlias) and alias.columns for node in read)
+        other = named or any(node.args.get(part) for node in read for part in ("pivots", "sample"))
+        return None if not read or other or query.args.get("joins") or query.args.get("laterals") else read[-1].this
+
+    def _as_usual(self, query: exp.Select, environment: Environment) -> None:
         """Write what a private select asks for as what is measured for it."""
-        self.has_rates |= self.rates and as_means(query, self.contribution == "planned")
+        self.has_rates |= self.rates and as_means(
+            query, self.contribution == "planned", self._below(query, environment)
+        )
         as_variances(query)
         as_deviations(query)
 
@@ -166,7 +177,7 @@ class Outer:
         """Return what a private select shows of its release, which is added to those of the statement."""
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
-        self._as_usual(query)
+        self._as_usual(query, environment)
         self.can_group |= self.grouped is None and is_grouping(query)
         add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)

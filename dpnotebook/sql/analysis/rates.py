@@ -7,7 +7,7 @@ surveys: SUM(weight * income) / SUM(weight).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 
 from sqlglot import exp
@@ -17,10 +17,12 @@ from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
 
+# Of a query whose rows are no rows of what it reads, each with what is worked out from it.
+NO_ROWS = ("group", "having", "qualify", "distinct", "limit", "offset", "windows", "joins", "laterals")
 ONE, ZERO = exp.Literal.number(1), exp.Literal.number(0)
 
 
-def as_means(select: exp.Select, weighted: bool = False) -> bool:
+def as_means(select: exp.Select, weighted: bool = False, below: exp.Expr | None = None) -> bool:
     """Write ratios of a private select as the means that they are, and return whether there were any.
 
     Left as they are: ratios whose numerator is shown as well, so that all that is shown fits together; and those of
@@ -32,11 +34,15 @@ def as_means(select: exp.Select, weighted: bool = False) -> bool:
         The select, of which expressions are replaced.
     weighted
         Whether means in which rows have weights can be measured.
+    below
+        The query that it reads alone, by a name or where it stands, in which products may have been given names; None
+        where it reads a table, or more.
     """
     if clause_of(select) is not None:
         return False
     weighted = weighted and not any(select.find_all(exp.GroupingSets, exp.Rollup, exp.Cube))
-    found = [(node, *pair) for node in _divisions(select) if (pair := _mean_of(node, weighted)) is not None]
+    named = _named_below(below) if weighted else {}
+    found = [(node, *pair) for node in _divisions(select) if (pair := _mean_of(node, weighted, named)) is not None]
     inside = {id(call) for node, *_ in found for part in (node.this, node.expression) for call in part.walk()}
     shown = [call for call in calls_of(select) if id(call) not in inside]
     made = False
@@ -57,7 +63,19 @@ def _divisions(select: exp.Select) -> Iterator[exp.Div]:
             yield from [node for node in nodes if isinstance(node, exp.Div)]
 
 
-def _mean_of(division: exp.Div, weighted: bool) -> tuple[exp.Expr, exp.Expr] | None:
+def _named_below(query: exp.Expr | None) -> dict[str, exp.Expr]:
+    """Return what the columns of a query of rows are, by their names in lower case; nothing of one that is no such."""
+    if not isinstance(query, exp.Select) or any(query.args.get(part) for part in NO_ROWS) or calls_of(query):
+        return {}
+    names = [item.alias_or_name.casefold() for item in query.expressions]
+    return {
+        name: item.unalias().unnest()
+        for name, item in zip(names, query.expressions, strict=True)
+        if names.count(name) == 1 and not item.is_star
+    }
+
+
+def _mean_of(division: exp.Div, weighted: bool, named: Mapping[str, exp.Expr]) -> tuple[exp.Expr, exp.Expr] | None:
     """Return the call above the line and the mean in its place that the division is; None where it is none."""
     above, below = _counted(division.this), _divisor(division.expression)
     if above is None or below is None:
@@ -71,7 +89,7 @@ def _mean_of(division: exp.Div, weighted: bool) -> tuple[exp.Expr, exp.Expr] | N
     if (argument := _averaged(call, of)) is not None:
         mean = Call(AVERAGE.kind, words=words)
         made = AVERAGE.node(mean, argument)
-    elif weighted and (pair := _weighted(call, of)) is not None:
+    elif weighted and (pair := _weighted(call, of) or _weighted_below(call, of, named)) is not None:
         mean = Call(WEIGHTED.kind, operands=WEIGHTED.operands, words=words)
         made = WEIGHTED.node(mean, *pair)
     else:
@@ -133,6 +151,24 @@ def _weighted(call: Call, of: Call) -> tuple[exp.Expr, exp.Expr] | None:
     return exp.Coalesce(this=found, expressions=[ZERO.copy()]), weight.copy()
 
 
+def _weighted_below(call: Call, of: Call, named: Mapping[str, exp.Expr]) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return the same where the product of value and weight was given a name below; None where it is none.
+
+    The value itself need have no name: it is the product over the weight, of rows whose weight is not 0.
+    """
+    if call.kind != "sum" or of.kind != "sum" or call.argument is None or of.argument is None:
+        return None
+    product, weight = (node.unnest() for node in (call.argument, of.argument))
+    if not all(isinstance(node, exp.Column) and node.name.casefold() in named for node in (product, weight)):
+        return None
+    if _without(named[product.name.casefold()], named[weight.name.casefold()]) is None:
+        return None
+    numbers = (exp.cast(node.copy(), exp.DataType.Type.DOUBLE) for node in (product, weight))
+    above, below = numbers
+    value = exp.Div(this=above, expression=exp.Nullif(this=below, expression=ZERO.copy()), typed=False, safe=True)
+    return exp.Coalesce(this=value, expressions=[ZERO.copy()]), weight.copy()
+
+
 def _branch(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
     """Return the condition of a CASE that is 0 or NULL elsewhere, and what it is there; else None, and the node."""
     node = node.unnest()
@@ -144,13 +180,19 @@ def _branch(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
 
 
 def _without(product: exp.Expr, weight: exp.Expr) -> exp.Expr | None:
-    """Return what a product is without a factor; None where that is none of its factors."""
-    factors = [factor.unnest() for factor in (product.flatten() if isinstance(product, exp.Mul) else [product])]
-    if weight not in factors:
-        return None
-    factors.remove(weight)
+    """Return what a product is without a factor, or without those of a product; None where these are none of its."""
+    factors = _factors(product)
+    for factor in _factors(weight):
+        if factor not in factors:
+            return None
+        factors.remove(factor)
     copies = [exp.paren(factor.copy()) if isinstance(factor, exp.Binary) else factor.copy() for factor in factors]
     return reduce(lambda a, b: exp.Mul(this=a, expression=b), copies) if copies else ONE.copy()
+
+
+def _factors(product: exp.Expr) -> list[exp.Expr]:
+    product = product.unnest()
+    return [factor.unnest() for factor in (product.flatten() if isinstance(product, exp.Mul) else [product])]
 
 
 def _there(product: exp.Expr, weight: exp.Expr) -> list[exp.Expr]:

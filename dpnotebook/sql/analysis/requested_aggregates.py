@@ -185,7 +185,7 @@ def _aggregate(
     ends = call.bounds if isinstance(call.bounds, tuple) else ()
     first, other = (replace(call, bounds=part or call.bounds) for part in (ends[:2], ends[2:]))
     found, second = of_column(call.argument, first), of_column(call.second, other)
-    if function.weighted:  # whatever the weights are, they have no bounds of their own
+    if function.weighted or function.by_units:  # whatever the weights are, they have no bounds of their own
         nothing = replace(second, bounds=(Fraction(0), Fraction(1)), bounds_from="follows", values=None, within=None)
         return replace(found, other=replace(nothing, words=call.second.sql(DIALECT)))
     if found.input == second.input:

@@ -3,6 +3,9 @@
 Bounds of rows are found from a histogram in which a unit's rows share its weight, and noise is in proportion to as many
 rows as a unit may have. What units add up is one number each: it is found as well as units are, also where few rows
 are large, and noise is in proportion to what the largest of them add up.
+
+Numbers of units stand beside them for the price of one row each. Drawn rows would serve both badly: the fewer rows of
+a unit count, the closer its number is, and the less is left of what it adds up.
 """
 
 from __future__ import annotations
@@ -12,19 +15,22 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.catalogue import AVERAGE, UNIT_AVERAGE, function_of
 from dpnotebook.sql.ownership.expressions import words_of
 from dpnotebook.sql.ownership.select_parts import calls_of, expression_queries, from_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
 from dpnotebook.sql.select import PrivateSelect
 
-UNIT, ANSWER, QUERY = "unit", "answer", "by_unit"
+UNIT, ANSWER, ROWS, QUERY = "unit", "answer", "rows", "by_unit"
+SUMMED = {"sum", AVERAGE.kind}  # kinds of what needs bounds of values
 WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset", "windows", "joins", "with_", "with")
 
 
 def adds_up_rows(select: PrivateSelect) -> bool:
     """Return whether an aggregation adds up rows of units with several, between bounds that are to be found.
+
+    Counts of rows alone are as close by rows, but for those beside a number of units.
 
     Parameters
     ----------
@@ -32,9 +38,10 @@ def adds_up_rows(select: PrivateSelect) -> bool:
         The private aggregation.
     """
     several = select.contribution.kind == "rows" and select.contribution.most > 1 and not select.written
-    found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind == "sum")
     kinds = {one.kind for one in select.aggregates}
-    return several and found and not select.keys and "sum" in kinds and kinds <= {"sum", "count"}
+    found = all(one.bounds is None and one.within is None for one in select.aggregates if one.kind in SUMMED)
+    added = bool(kinds & SUMMED) or {"count", "units"} <= kinds
+    return several and found and not select.keys and added and kinds <= {"count", "units", *SUMMED}
 
 
 def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | None:
@@ -59,6 +66,7 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
         return None
     items: list[exp.Expr] = [exp.alias_(exp.column(exp.to_identifier(unit, quoted=True)), UNIT)]
     items += [exp.alias_(node.copy(), f"{ANSWER}_{place}") for place, node in enumerate(calls)]
+    items += [exp.alias_(_counted(node), f"{ROWS}_{place}") for place, node in enumerate(calls) if _is_average(node)]
     inner = exp.Select(expressions=items).from_(table.copy(), copy=False)
     if select.args.get("where") is not None:
         inner.set("where", select.args["where"].copy())
@@ -69,10 +77,19 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
     for place, (before, after) in enumerate(zip(calls, calls_of(outer), strict=True)):
         call = call_of(before)
         assert call is not None
-        column = exp.column(f"{ANSWER}_{place}", QUERY)
-        made = function_of("sum").node(replace(call, kind="sum", star=False, argument=None), column)
-        made.meta.update(call=Call("sum", words=call.words), start=before.meta["start"], end=before.meta["end"])
-        column.meta.update(start=before.meta["start"], end=before.meta["end"])
+        columns = [exp.column(f"{ANSWER}_{place}", QUERY)]
+        if call.distinct:  # a unit has one of itself, or none
+            there = exp.If(this=exp.GT(this=columns[0], expression=exp.Literal.number(0)), true=exp.column(UNIT, QUERY))
+            asked = replace(call, argument=None)
+            made = function_of("units").node(asked, exp.Case(ifs=[there]))
+        else:
+            columns += [exp.column(f"{ROWS}_{place}", QUERY)] if _is_average(before) else []
+            function = UNIT_AVERAGE if len(columns) > 1 else function_of("sum")
+            asked = Call(function.kind, operands=function.operands, words=call.words)
+            made = function.node(asked, *columns)
+        made.meta.update(call=asked, start=before.meta["start"], end=before.meta["end"])
+        for column in columns:
+            column.meta.update(start=before.meta["start"], end=before.meta["end"])
         after.replace(made)
     for before, after in zip(select.expressions, list(outer.expressions), strict=True):
         if not before.alias:
@@ -80,9 +97,26 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
     return outer.from_(exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier(QUERY))), copy=False)
 
 
-def _adds_up(node: exp.Expr) -> bool:
-    """Return whether a call is a sum or a count of rows that says nothing of how it is measured."""
+def _is_average(node: exp.Expr) -> bool:
+    """Return whether a call is an average of rows."""
     call = call_of(node)
-    if call is None or call.kind not in ("sum", "count") or call.distinct:
+    return call is not None and call.kind == AVERAGE.kind
+
+
+def _counted(node: exp.Expr) -> exp.Expr:
+    """Return the number of the values that an average is of."""
+    call = call_of(node)
+    assert call is not None
+    assert call.argument is not None
+    counting = Call("count", words=f"COUNT({call.argument.sql()})")
+    made = function_of(counting.kind).node(counting, call.argument.copy())
+    made.meta.update(call=counting, start=node.meta["start"], end=node.meta["end"])
+    return made
+
+
+def _adds_up(node: exp.Expr) -> bool:
+    """Return whether a call is a sum, count or mean of rows, or a number of units, that says not how it is measured."""
+    call = call_of(node)
+    if call is None or call.kind not in {"count", "units", *SUMMED} or (call.distinct and call.kind != "units"):
         return False
     return not call.private and call.bounds is None and call.epsilon is None

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.safe.typed import TYPES
 from dpnotebook.dialect.text import Text
+from dpnotebook.sql.parse.read_times import check_format
 from dpnotebook.sql.parse.spellings import FORMATS, pieces_of
 
 MAX_CHARACTERS = 1_000_000
@@ -186,6 +187,7 @@ CHECKS: dict[type[exp.Expr], Callable[[exp.Expr, Text], None]] = {
     exp.Date: _date,
     exp.Extract: _part,
     exp.TimeToStr: _format,
+    exp.StrToTime: check_format,
     exp.DateTrunc: _unit(*PERIODS),
     exp.TimestampTrunc: _unit(*PERIODS),
     exp.DateDiff: _unit(*DIFFERENCES),

@@ -142,6 +142,7 @@ EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Dayname: UNARY | {"abbreviated"},
     exp.Monthname: UNARY | {"abbreviated"},
     exp.TimeToStr: UNARY | {"format"},
+    exp.StrToTime: UNARY | {"format"},
     exp.DateTrunc: frozenset({"this", "unit"}),
     exp.TimestampTrunc: frozenset({"this", "unit"}),
     exp.DateDiff: DATES,
@@ -244,7 +245,7 @@ PLACES_OF_VARS = (
 COPIED: tuple[type[exp.Expr], ...] = (
     *(exp.Least, exp.Greatest, exp.Case, exp.Cast, exp.TryCast, exp.Pow, exp.Sqrt),
     *(exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute),
-    *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date, exp.TimeToStr),
+    *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date, exp.TimeToStr, exp.StrToTime),
 )
 MAX_COPIES = 8
 LISTS = (exp.Select, exp.Pivot)

@@ -30,6 +30,7 @@ from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lengths_of_time import in_days, with_full_years
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
+from dpnotebook.sql.parse.read_times import as_casts, with_formats
 from dpnotebook.sql.parse.refusals import STARTS
 from dpnotebook.sql.parse.regression import MOMENTS, with_moments
 from dpnotebook.sql.parse.semi_joins import with_semi_joins_as_conditions
@@ -104,13 +105,13 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         check_written(body, text)
         bound = bind(body, parameters, text)
         tokens = marking.mark(bound)
-        tree = in_days(in_usual_words(marking.attach(_parse(tokens, text)), text))
+        tree = in_days(with_formats(in_usual_words(marking.attach(_parse(tokens, text)), text)))
         check_nodes(tree, text)
         check_read(tree, tokens, text)
         check_frames(bound, text)
         write_out_names(tree, text)
         tree = with_semi_joins_as_conditions(tree, text)
-        tree = with_full_years(without_names_of_days(_one_meaning(tree, text)))
+        tree = with_full_years(as_casts(without_names_of_days(_one_meaning(tree, text))))
         if tree.find(*EXTREMES) is not None:
             tree = with_first_values(tree, _item(f'MIN("{FIRST}")'), text)
         if tree.find(*MOMENTS) is not None:

@@ -1,0 +1,276 @@
+"""Finds what averages by unit lack: a centre of all values, how far those of one unit are from it, how many rows.
+
+Each of these is read off noisy histograms that count a unit once. How far values are from the centre is looked at when
+that is known: it is a noisy number, and so public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
+from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.budget_split import (
+    Shares,
+    UnitCosts,
+    averages_units,
+    cost_of,
+    found_with,
+    of_range,
+    of_units,
+    operands,
+    with_rest,
+)
+from dpnotebook.sql.aggregates.builder import Bounds
+from dpnotebook.sql.aggregates.catalogue import AVERAGE
+from dpnotebook.sql.aggregates.centring import rounded
+from dpnotebook.sql.aggregates.lost_values import lost_between
+from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.aggregates.unit_averages import FAR, SUM_SHARE
+from dpnotebook.sql.aggregates.value_range import (
+    FINE,
+    found_bins,
+    located,
+    range_edges,
+    wider,
+    with_margins,
+    with_tails,
+)
+from dpnotebook.sql.aggregates.weighted import product_of
+from dpnotebook.sql.profile import Clip, Run
+from dpnotebook.sql.rewrite import profiles as histograms
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite.contribution_bounding import key_names
+from dpnotebook.sql.select import Aggregate, PrivateSelect
+from dpnotebook.sql.value_histogram import ValueHistogram, measured_values, units_between
+
+Floats = NDArray[np.float64]
+
+ALONE, MANY = 4, 1e7  # rows of a unit: so few are bins by themselves, and so many are looked at
+ROWS_WIDEN = 1.6  # how many times as wide each further bin is
+APART = 0.5  # spreads of the means of units, by which rows of units with many are taken to be other than the rest
+FARTHEST = 1 << 20  # lengths, up to which values may come to: a few may be far from all others
+ROUNDS = 2  # of finer and finer bins for the centre, each of which may tell it 500 times as well
+NARROW = 4  # lengths: between so many on either side of the centre bins are narrow
+MEAN, AWAY, ROWS = Aggregate(AVERAGE.kind, "", 0), Aggregate("sum", "", 0), Aggregate("sum", "", 1, integer=True)
+
+
+def measured_units(
+    select: PrivateSelect, known: Mapping[int, Any], shares: Shares, accountant: Accountant, run: Run, draw: Draw
+) -> tuple[dict[int, Clip], Shares]:
+    """Measure what bounds averages by unit.
+
+    Parameters
+    ----------
+    select
+        The private aggregation, in which every unit has one row.
+    known
+        By the numbers of the aggregates whose bounds are known.
+    shares
+        What it costs.
+    accountant
+        The law of the noise.
+    run
+        Executes a query in DuckDB's SQL.
+    draw
+        Draws noise of a law and a scale.
+
+    Returns
+    -------
+    The bounds by the number of the aggregate, without any where noise hides them, and the shares, where what that did
+    not cost is the answers'.
+    """
+    clips: dict[int, Clip] = {}
+    rest: dict[int, int] = {}
+    for at, (i, aggregate) in enumerate(operands(select)):
+        if i in known or not averages_units(select, i) or aggregate is not select.aggregates[i]:
+            continue
+        of = found_with(select, at, shares.known)
+        answer = cost_of(select, shares, i)
+        clips[i], spent = _measured(select, i, shares.auto[of], answer, accountant, run, draw)
+        rest[of] = shares.auto[of] - spent
+    return clips, with_rest(select, shares, rest)
+
+
+def _measured(
+    select: PrivateSelect, index: int, cost: int, answer: int, accountant: Accountant, run: Run, draw: Draw
+) -> tuple[Clip, int]:
+    """Return the bounds of an average, and what finding them cost."""
+    costs, law = of_units(cost), accountant.law
+    asking = _Histograms(accountant, run, draw)
+    each = _rows_of(select, index, Fraction(0))
+    found, spent = _centre(each, costs, asking)
+    scales = [accountant.scale(int(answer * share), 1) for share in (1 - SUM_SHARE, SUM_SHARE)]
+    of_number, of_sum = (math.sqrt(law.variance(scale)) for scale in scales)
+    of_rows = costs.of_rows(found.units, law)
+    numbers = asking.histogram(each, ROWS, row_edges(), histogram_scale(accountant, of_rows))
+    between, lost = numbers.bounds(ROWS, of_number)
+    spent += of_rows
+    if between is None or not lost.known:
+        return Clip(None), spent
+    most = max(between[1], Fraction(1))
+    away = _rows_of(select, index, found.centre, most)
+    if found.within is None:
+        told, of_away = measured_values(away, AWAY, accountant, of_range(costs.alone), run, draw)
+    else:
+        of_away = costs.of_away(found.units, law)
+        narrow, far = NARROW * found.length, FARTHEST * found.length
+        low, high = (most * (bound - found.centre) for bound in found.within)
+        edges = range_edges((-narrow, narrow), (min(low, -far), max(high, far)))
+        told = asking.histogram(away, AWAY, edges, histogram_scale(accountant, of_away))
+    bounds, cut = told.bounds(AWAY, of_sum)
+    spent += of_away
+    if bounds is None:
+        return Clip(None), spent
+    low, high = (found.centre + bound for bound in bounds)
+    taken = _of_mean(cut, _rows_lost(numbers, between, lost), float(found.length))
+    return Clip((low, high, found.centre, found.length, most), cut=taken), spent
+
+
+def row_edges() -> Floats:
+    """Return the edges of bins of numbers of rows: each by itself, and from `ALONE` on wider ones the more they are."""
+    times = math.ceil(math.log(MANY / ALONE) / math.log(ROWS_WIDEN))
+    return np.concatenate([np.arange(ALONE) + 0.5, (ALONE + 0.5) * ROWS_WIDEN ** np.arange(times + 1)])
+
+
+def _rows_lost(told: ValueHistogram, bounds: Bounds, cut: Taken) -> Taken:
+    """Return what bounds take from the number of rows: a ratio errs by a part of that, and is told as means are."""
+    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
+    found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=False) if told.counts else None
+    if found is None:
+        return cut
+    ends = float(bounds[0]), float(bounds[1])
+    lost = lost_between(counts, told.scale, edges, found, *ends, squares=False, stable=told.tail_ratio <= 1.0)
+    return cut._replace(about=lost.about, most=lost.most, below=lost.below, above=lost.above)
+
+
+def _of_mean(cut: Taken, lost: Taken, length: float) -> Taken:
+    """Return what bounds take from an average of rows.
+
+    Parameters
+    ----------
+    cut
+        What they take from what values of a unit come to, on average.
+    lost
+        What they take from the number of rows of a unit, and how many these are.
+    length
+        How far the means of units are spread: so far may be the mean of rows that count less, as their unit has many.
+    """
+    rows = max(lost.answer, 1.0)
+    about, most = (APART * length * one / (rows + one) for one in (lost.about, lost.below))
+    one = cut.times(1.0 / rows)
+    return one._replace(
+        about=math.hypot(one.about, about),
+        most=one.most + most,
+        answer=math.nan,
+        apart=one.apart + most,
+        below=math.hypot(one.below, most),
+        above=math.hypot(one.above, most),
+    )
+
+
+class _Centre(NamedTuple):
+    """What values of units count from, in which length, between which bounds these are; None where noise hides that.
+
+    Behind that, about how many units there are.
+    """
+
+    centre: Fraction
+    length: Fraction
+    within: Bounds | None
+    units: float
+
+
+@dataclass(frozen=True)
+class _Histograms:
+    """What asks for histograms: the law of the noise, and what runs queries and draws noise."""
+
+    accountant: Accountant
+    run: Run
+    draw: Draw
+
+    def values(
+        self, select: PrivateSelect, one: Aggregate, bins: int, between: tuple[float, ...] | None, scale: Fraction
+    ) -> NDArray[np.int64]:
+        """Return the noisy number of units in each bin."""
+        exact = histograms.values(select, one.input or 0, bins, between, self.run)
+        return exact + self.draw(self.accountant.noise, scale, exact.size)
+
+    def histogram(self, select: PrivateSelect, one: Aggregate, edges: Floats, scale: Fraction) -> ValueHistogram:
+        """Return where values are, in bins that are given."""
+        counts = self.values(select, one, edges.size - 1, tuple(map(float, edges)), scale)
+        law = self.accountant.law
+        spread, ratio = math.sqrt(law.variance(scale)), law.tail_ratio
+        surely = found_bins(counts.astype(float), spread, edges, ratio, squares=False) is not None
+        between = (Fraction(float(edges[0])), Fraction(float(edges[-1]))) if surely else None
+        return ValueHistogram(between, tuple(map(float, edges)), tuple(map(int, counts)), 1, spread, ratio)
+
+
+def _centre(each: PrivateSelect, costs: UnitCosts, asking: _Histograms) -> tuple[_Centre, int]:
+    """Return about what the means of units are, as far as finer and finer bins tell it, and what that cost."""
+    accountant, spent, bounds = asking.accountant, 0, None
+    for cost in costs.tries:
+        if bounds is None:
+            scale, spent = histogram_scale(accountant, cost), spent + cost
+            magnitudes = asking.values(each, MEAN, magnitude_edges().size - 1, None, scale).astype(float)
+            bounds = found_magnitudes(magnitudes, scale, accountant.noise)
+    if bounds is None:
+        return _Centre(Fraction(0), Fraction(1), None, 1.0), spent
+    units = max(units_between(magnitudes, bounds), 1.0)
+    (low, high), between = bounds, wider(bounds)
+    centre, length = (low + high) / 2, (high - low) / 2
+    cost = costs.of_locating(units, accountant.law)
+    scale = histogram_scale(accountant, cost)
+    spread, ratio = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio
+    for _ in range(ROUNDS):
+        ends = float(between[0]), float(between[1])
+        counts = asking.values(each, MEAN, FINE, ends, scale)
+        spent += cost
+        told = located(counts, spread, between, units, ratio)
+        if told is None:
+            break
+        near, finer = told
+        places = ends[0] + (np.arange(FINE) + 0.5) * (ends[1] - ends[0]) / FINE
+        inside = (places > float(near[0])) & (places < float(near[1]))
+        number = max(float(counts[inside].sum()), spread)
+        mean = float(np.clip(places[inside] @ counts[inside] / number, float(near[0]), float(near[1])))
+        width = (ends[1] - ends[0]) / FINE
+        squares = max(float((places[inside] - mean) ** 2 @ counts[inside]) / number, 0.0)
+        centre, length = rounded(mean, math.sqrt(squares + width**2 / 12))
+        if not finer:
+            break
+        between = with_margins(near, between)
+    return _Centre(centre, length, with_tails(bounds), units), spent
+
+
+def _rows_of(select: PrivateSelect, index: int, centre: Fraction, most: Fraction | None = None) -> PrivateSelect:
+    """Return a private aggregation over the means of units and their numbers of values, or what these come to.
+
+    Parameters
+    ----------
+    select, index
+        The average.
+    centre, most
+        Beside what values come to, and how many of them at most, in the place of the means of units.
+    """
+    aggregate = select.aggregates[index]
+    assert aggregate.other is not None
+    mean, rows = (steps.real(f"x{one.input}") for one in (aggregate, aggregate.other))
+    keys = ["u", *key_names(select)]
+    inner = [*keys, f"CASE WHEN {rows} IS NOT NULL THEN {mean} END AS mean", f"{rows} AS number"]
+    value = "mean" if most is None else product_of("mean", steps.clamped("number", 0, most), -FAR, FAR, centre)
+    listed = [*keys, f"{value} AS x0", "CASE WHEN mean IS NOT NULL THEN number END AS x1"]
+    of_units = f"SELECT {', '.join(inner)} FROM {select.source} AS r"
+    query = f"SELECT {', '.join(listed)} FROM ({of_units}) AS of_units"
+    return replace(
+        select, rows=query, kept="", kept_rows="", aggregates=(MEAN if most is None else AWAY, ROWS), inputs=2
+    )
