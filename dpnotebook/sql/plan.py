@@ -330,6 +330,7 @@ def _measuring_plan(asking: _Asking, units: int, *, anew: bool, fresh: bool) -> 
         priced,
         priced.parts,
         paid,
+        reused=(),
         affordable=affordable,
         warnings=_warnings(statement, priced, asking.accuracy.confidence),
         steps=_steps(statement, priced),
