@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 
 from sqlglot import exp
 
@@ -13,7 +12,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.analysis.contributions import clipped_calls, contribution_of, left_out, values_counted
+from dpnotebook.sql.analysis.contributions import Contributions, left_out
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
 from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
@@ -110,16 +109,16 @@ def private_aggregation(
     keys, together = key_columns(list(group.all), names.keys(group, select), relations, public, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
-    bounding = partial(contribution_of, clause, private, contribution, source, relations, len(group.all), text)
-    clipped = clipped_calls(asked, private, contribution, source, relations)
+    said_of_units = Contributions(clause, private, contribution, source, relations, len(group.all), text)
+    clipped = said_of_units.clipped(asked)
     mixed = contribution == "planned" and any(clipped) and not all(clipped)
     vectors, rest = ([one for one, also in zip(asked, clipped, strict=True) if also is way] for way in (True, False))
     # A threshold goes by what is clipped, where anything is.
-    limits, notes, drawn, rows_if_hidden = bounding(rest if mixed else asked, selection == "threshold" and not mixed)
-    of_vectors, more, *_ = bounding(vectors) if mixed else (limits, [])
-    values = values_counted(clause, contribution, source, relations)
+    hides = selection == "threshold" and not mixed
+    limits, notes, drawn, rows_if_hidden = said_of_units.bounding(rest if mixed else asked, hides=hides)
+    of_vectors, more, *_ = said_of_units.bounding(vectors) if mixed else (limits, [])
     of_calls = {
-        id(node): replace(of_vectors if also else limits, values=values)
+        id(node): replace(of_vectors if also else limits, values=said_of_units.values_counted)
         for node, also in zip(calls, clipped, strict=True)
     }
     aggregates, called, inputs = asked_aggregates(select, source, environment, reader, of_calls, names)

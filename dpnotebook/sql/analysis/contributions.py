@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlglot import exp
 
@@ -28,18 +29,30 @@ DRAWN_ROWS = 5
 MOST_ROWS = 1 << 16  # of a unit that may count where nobody has said how many it has
 
 
-def contribution_of(
-    clause: Clause | None,
-    private: bool,
-    wanted: str | None,
-    source: From,
-    relations: Mapping[str, Relation],
-    keys: int,
-    text: Text,
-    calls: Sequence[Call] = (),
-    hides: bool = False,
-) -> tuple[Limits, list[str], str, int]:
-    """Return how a unit is bounded, what the plan says about it, a warning where rows are drawn, and `rows_if_hidden`.
+class Bounding(NamedTuple):
+    """How a unit is bounded, and what is said of that.
+
+    Parameters
+    ----------
+    limits
+        What bounds are chosen by.
+    notes
+        What a plan says about it.
+    drawn
+        What it warns of, where rows of a unit are drawn; else empty.
+    rows_if_hidden
+        How many rows of a unit count where noise hides how many should; 0 where that is not looked for.
+    """
+
+    limits: Limits
+    notes: list[str]
+    drawn: str = ""
+    rows_if_hidden: int = 0
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What a private select, and what is declared of the tables it reads, say of how a unit is bounded.
 
     Parameters
     ----------
@@ -59,131 +72,164 @@ def contribution_of(
         How many keys there are.
     text
         The statement.
-    calls
-        What is asked.
-    hides
-        Whether a threshold hides small groups.
-
-    Raises
-    ------
-    SQLError
-        If the clause limits rows or groups and "l2" is asked for.
     """
-    assert source.owner is not None
-    multiplying = [relations[name] for name in _multiplying(source)]
-    said, max_rows = _rows_said(multiplying)
-    unit = source.owner.one
-    notes: list[str] = []
-    drawn = ""
-    limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
-    suited = wanted in ("planned", "alike")
-    planned = suited and all(clipped_calls(calls, private, wanted, source, relations))
-    if limits and wanted in ("l2", "rows"):
-        at = None if clause is None else clause.token
-        raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
-    if calls and all(map(_is_by_itself, calls)) and not (private or planned or wanted == "l2"):
-        kind = Contribution("rows", 1 if hides else max_rows or 1)  # of what a threshold counts, else of nothing
-        return _limited(kind, source, max_rows, private, text), notes, "", 0
-    counted = wanted == "counted" or (suited and not planned and not hides)
-    counted = counted and not private and not source.single
-    if counted and not keys and all(function_of(one.kind).of == "units" for one in calls):
-        # One row of a unit says that it is there, but not that it has a row that fulfils a condition.
-        kind = Contribution("groups" if any(isinstance(one.argument, exp.Case) for one in calls) else "rows", 1)
-        return _limited(kind, source, max_rows, private, text), notes, "", 0
-    if counted and (max_rows is None or max_rows > DRAWN_ROWS):  # finding that few count less takes more than it gives
+
+    clause: Clause | None
+    private: bool
+    wanted: str | None
+    source: From
+    relations: Mapping[str, Relation]
+    keys: int
+    text: Text
+
+    def bounding(self, calls: Sequence[Call], *, hides: bool = False) -> Bounding:
+        """Return how a unit is bounded for some calls.
+
+        Parameters
+        ----------
+        calls
+            What is asked.
+        hides
+            Whether a threshold hides small groups.
+
+        Raises
+        ------
+        SQLError
+            If the clause limits rows or groups and "l2" is asked for, or nobody says how many rows a unit may have and
+            an answer depends on that.
+        """
+        suited = self.wanted in ("planned", "alike")
+        planned = suited and all(self.clipped(calls))
+        if self._limits and self.wanted in ("l2", "rows"):
+            at = None if self.clause is None else self.clause.token
+            said = f"contribution='{self.wanted}' says how a unit is bounded; leave max_..._contributed out"
+            raise self.text.error(said, at)
+        if calls and all(map(_is_by_itself, calls)) and not (self.private or planned or self.wanted == "l2"):
+            most = 1 if hides else self.max_rows or 1  # of what a threshold counts, else of nothing
+            return Bounding(self._limited(Contribution("rows", most)), [])
+        counted = self.wanted == "counted" or (suited and not planned and not hides)
+        if counted and not self.private and not self.source.single:
+            found = self._counted(calls)
+            if found is not None:
+                return found
+        if self.wanted == "l2" or planned:
+            note = f"all that one {self._one} adds, over all groups, is scaled down together (contribution='l2')"
+            return Bounding(self._limited(Contribution("l2", self.max_rows or 1)), [note])
+        if self.clause is not None and self.clause.max_rows is not None:
+            return Bounding(self._limited(Contribution("rows", self.clause.max_rows)), [])
+        return self._groups() if self.private else self._rows(calls)
+
+    def clipped(self, calls: Sequence[Call]) -> list[bool]:
+        """Return of which calls all that a unit adds is clipped to norms: noise is Gaussian, nobody says otherwise."""
+        if self.wanted not in ("planned", "alike") or self.private:
+            return [False] * len(calls)
+        several = not self.source.single and self.max_rows != 1
+        clipped = [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
+        # What is bounded by itself stands beside either, and a threshold hides least of what goes by vectors.
+        by_vectors = any(clipped) or (several and all(map(_is_by_itself, calls)))
+        return [one or (by_vectors and _is_by_itself(call)) for one, call in zip(clipped, calls, strict=True)]
+
+    @property
+    def values_counted(self) -> int:
+        """How many different values of a unit count, where these are counted; 0 where that is to be found."""
+        if self.source.single or self.max_rows == 1:
+            return 1
+        written = None if self.clause is None else self.clause.max_rows or self.clause.max_groups
+        if written or self.wanted == "rows":
+            return written or self.max_rows or DRAWN_ROWS
+        return 1 if self.clause is not None or self.wanted is None else 0
+
+    @property
+    def max_rows(self) -> int | None:
+        """How many rows a unit is declared to have at most in what is read; None where nothing is said of a table."""
+        said = [_rows_declared(table) for table in self._multiplying]
+        return None if None in said else max(most for most in said if most is not None)
+
+    @property
+    def _multiplying(self) -> list[Relation]:
+        """The tables of which a unit may have several rows here: not those of joined queries with one row a unit."""
+        owned = [item.source for item in self.source.joined if item.source.owner is not None]
+        several = [item for item in owned if not item.single] or owned
+        return [self.relations[name] for name in dict.fromkeys(name for item in several for name in item.tables)]
+
+    @property
+    def _one(self) -> str:
+        """What a unit is called."""
+        assert self.source.owner is not None
+        return self.source.owner.one
+
+    @property
+    def _limits(self) -> list[int]:
+        """The limits that the clause says."""
+        clause = self.clause
+        return [] if clause is None else [one for one in (clause.max_groups, clause.max_rows) if one is not None]
+
+    def _limited(self, contribution: Contribution) -> Limits:
+        owner, single = self.source.owner, self.source.single
+        assert owner is not None
+        return Limits(contribution, self.max_rows, single, owner.unit is None, not self.private, self.text)
+
+    def _counted(self, calls: Sequence[Call]) -> Bounding | None:
+        """Return that as many rows count as are found to suit what is asked; None where that is not worth finding."""
         # A unit counts once in each group: of few of its rows most could be in the same ones.
         once = all(function_of(one.kind).of == "units" for one in calls)
-        kind = Contribution("groups" if once else "rows", max_rows or MOST_ROWS)
-        declared = f" of up to {max_rows:,}, as declared," if max_rows else ""
-        notes.append(f"as many {kind.kind} of each {unit}{declared} count as are found to suit what is asked")
-        hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else max_rows or DRAWN_ROWS
-        return _limited(kind, source, max_rows, private, text), notes, "", hidden
-    if wanted == "l2" or planned:
-        kind = Contribution("l2", max_rows or 1)
-        notes.append(f"all that one {unit} adds, over all groups, is scaled down together (contribution='l2')")
-    elif clause is not None and clause.max_rows is not None:
-        kind = Contribution("rows", clause.max_rows)
-    elif private:
-        most = 1 if clause is None or clause.max_groups is None else clause.max_groups
-        kind = Contribution("groups", most)
-        if not limits and keys and not (source.single and source.owner.unit is None):
-            notes.append(f"at most 1 group of each {unit} counts: say max_groups_contributed=... for more")
-    else:
-        unsaid = next((table for table, most in zip(multiplying, said, strict=True) if most is None), None)
-        if unsaid is not None and not source.single:
-            if not all(_is_scale_free(call) for call in calls):
-                raise text.error(_unbounded(calls, unsaid, wanted), None if clause is None else clause.token)
+        if once and not self.keys:
+            # One row of a unit says that it is there, but not that it has a row that fulfils a condition.
+            conditions = any(isinstance(one.argument, exp.Case) for one in calls)
+            return Bounding(self._limited(Contribution("groups" if conditions else "rows", 1)), [])
+        most = self.max_rows
+        if most is not None and most <= DRAWN_ROWS:  # finding that few count less takes more than it gives
+            return None
+        contribution = Contribution("groups" if once else "rows", most or MOST_ROWS)
+        declared = f" of up to {most:,}, as declared," if most else ""
+        note = f"as many {contribution.kind} of each {self._one}{declared} count as are found to suit what is asked"
+        hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else most or DRAWN_ROWS
+        return Bounding(self._limited(contribution), [note], rows_if_hidden=hidden)
+
+    def _groups(self) -> Bounding:
+        """Return that so many groups of a unit count, as written, or one."""
+        assert self.source.owner is not None
+        most = 1 if self.clause is None or self.clause.max_groups is None else self.clause.max_groups
+        notes = []
+        if not self._limits and self.keys and not (self.source.single and self.source.owner.unit is None):
+            notes.append(f"at most 1 group of each {self._one} counts: say max_groups_contributed=... for more")
+        return Bounding(self._limited(Contribution("groups", most)), notes)
+
+    def _rows(self, calls: Sequence[Call]) -> Bounding:
+        """Return that so many rows of a unit count, as declared, or a few where answers do not depend on how many."""
+        assert self.source.owner is not None
+        one, single, max_rows = self._one, self.source.single, self.max_rows
+        scale_free = all(map(_is_scale_free, calls))
+        unsaid = next((table for table in self._multiplying if _rows_declared(table) is None), None)
+        drawn = ""
+        if unsaid is not None and not single:
+            if not scale_free:
+                at = None if self.clause is None else self.clause.token
+                raise self.text.error(_unbounded(calls, unsaid, self.wanted), at)
             drawn = (
-                f"{DRAWN_ROWS} rows of each {unit} are drawn, as nobody said how many one has, so that who has more "
+                f"{DRAWN_ROWS} rows of each {one} are drawn, as nobody said how many one has, so that who has more "
                 f"counts less: session.protect(..., {shorten(unsaid.name, 120)}, max_rows=...) draws more, with more "
                 "noise"
             )
-        most = 1 if source.single else max_rows or DRAWN_ROWS
-        if most > DRAWN_ROWS and wanted != "rows" and all(map(_is_scale_free, calls)):
+        most = 1 if single else max_rows or DRAWN_ROWS
+        if most > DRAWN_ROWS and self.wanted != "rows" and scale_free:
             most = DRAWN_ROWS
             drawn = (
-                f"{DRAWN_ROWS} of up to {max_rows:,} rows of each {unit} are drawn, so that who has more counts less: "
+                f"{DRAWN_ROWS} of up to {max_rows:,} rows of each {one} are drawn, so that who has more counts less: "
                 f"contribution='rows' draws {max_rows:,}, with more noise"
             )
-        kind = Contribution("rows", most)
-        if not source.single and not drawn:
-            rows = "1 row" if max_rows == 1 else f"{kind.most:,} rows"
-            why = ", as declared" if source.owner.unit is not None else ""
-            why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
-            notes.append(f"at most {rows} of each {unit} count{'s' if max_rows == 1 else ''}{why}")
-    return _limited(kind, source, max_rows, private, text), notes, drawn, 0
+        notes = []
+        if not single and not drawn:
+            rows = "1 row" if max_rows == 1 else f"{most:,} rows"
+            why = ", as declared" if self.source.owner.unit is not None else ""
+            why += ", also where a join multiplies them" if len(self.source.joined) > 1 else ""
+            notes.append(f"at most {rows} of each {one} count{'s' if max_rows == 1 else ''}{why}")
+        return Bounding(self._limited(Contribution("rows", most)), notes, drawn)
 
 
-def clipped_calls(
-    calls: Sequence[Call], private: bool, wanted: str | None, source: From, relations: Mapping[str, Relation]
-) -> list[bool]:
-    """Return of which calls all that a unit adds is clipped to norms, as noise is Gaussian and nobody says otherwise.
-
-    Parameters
-    ----------
-    calls, private, wanted, source, relations
-        As for `contribution_of`.
-    """
-    if wanted not in ("planned", "alike") or private:
-        return [False] * len(calls)
-    several = not source.single and _most_declared(source, relations) != 1
-    clipped = [function_of(call.kind).weighted or (several and _can_be_clipped(call)) for call in calls]
-    # What is bounded by itself stands beside either, and a threshold hides least of what goes by vectors.
-    by_vectors = any(clipped) or (several and all(map(_is_by_itself, calls)))
-    return [one or (by_vectors and _is_by_itself(call)) for one, call in zip(clipped, calls, strict=True)]
-
-
-def values_counted(clause: Clause | None, wanted: str | None, source: From, relations: Mapping[str, Relation]) -> int:
-    """Return how many different values of a unit count, where these are counted.
-
-    Parameters
-    ----------
-    clause, wanted, source, relations
-        As for `contribution_of`. Where nothing is written, and a unit may have several, it is 0: that is found.
-    """
-    most = _most_declared(source, relations)
-    if source.single or most == 1:
-        return 1
-    written = None if clause is None else clause.max_rows or clause.max_groups
-    if written or wanted == "rows":
-        return written or most or DRAWN_ROWS
-    return 1 if clause is not None or wanted is None else 0
-
-
-def _most_declared(source: From, relations: Mapping[str, Relation]) -> int | None:
-    """Return how many rows a unit is declared to have at most in what is read; None where nothing is said."""
-    return _rows_said([relations[name] for name in _multiplying(source)])[1]
-
-
-def _rows_said(tables: Sequence[Relation]) -> tuple[list[int | None], int | None]:
-    """Return how many rows of a unit each table is declared to have, and the most; None where nothing is said."""
-    said = [1 if table.unit is None else table.max_rows for table in tables]
-    return said, None if None in said else max(most for most in said if most is not None)
-
-
-def _limited(kind: Contribution, source: From, max_rows: int | None, private: bool, text: Text) -> Limits:
-    assert source.owner is not None
-    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text)
+def _rows_declared(table: Relation) -> int | None:
+    """Return how many rows of a unit a table is declared to have at most; None where nothing is said."""
+    return 1 if table.unit is None else table.max_rows
 
 
 def left_out(source: From, relations: Mapping[str, Relation]) -> list[str]:
@@ -215,13 +261,6 @@ def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> st
         "by themselves, and any statement does whose groups are declared; averages and "
         "quantiles without a count or sum need none"
     )
-
-
-def _multiplying(source: From) -> tuple[str, ...]:
-    """Return the tables of which a unit may have several rows here: not those of joined queries with one row a unit."""
-    owned = [item.source for item in source.joined if item.source.owner is not None]
-    several = [item for item in owned if not item.single] or owned
-    return tuple(dict.fromkeys(name for item in several for name in item.tables))
 
 
 def _is_scale_free(call: Call) -> bool:
