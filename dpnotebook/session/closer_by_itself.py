@@ -8,79 +8,24 @@ answer does not depend on how many there are; but it tells later questions littl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnotebook.domain import Bins, Range
 from dpnotebook.errors import DPError
-from dpnotebook.planner.plan import MANY_ROWS
 from dpnotebook.planner.planner import farthest
 from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
-    from dpnotebook.planner.table import TableSchema
-    from dpnotebook.privacy.laws import Law
-    from dpnotebook.query.question import Accuracy
     from dpnotebook.session.query import Query
-    from dpnotebook.session.released_span import ReleasedSpan
 
 CLOSER = 2.0  # so many times closer an answer must be to be worth what it does not do for later ones
 LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
 RATES = 1.5  # so much closer counts are at hand than an epsilon tells them, where it tells their ratio half as well
-SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
-ADDED = {"count", "sum"}
 MANY = 1e9  # rows of a group, beside which noise on their number is nothing
-FEWER_ROWS = 8  # of a unit, as an example
 CLOSER_OF_AMOUNTS = 4.0  # so many times closer, about, a sum or a mean of amounts is than of values at both ends
 CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
-MUCH_WIDER = 5.0  # times where most values lie, from which on it is worth to say that something is declared wide
-LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
-
-
-class Route:
-    """Which way a statement is answered, decided anew whenever the ledger is another.
-
-    So a query that is kept costs and answers what the same statement would that is written now.
-
-    Parameters
-    ----------
-    decide
-        Gives the query that answers the statement, for the accuracy and the freshness of a query, and with its route.
-    state
-        Gives in which state the ledger is.
-    """
-
-    def __init__(self, decide: Callable[[Accuracy, bool, Route | None], Query], state: Callable[[], Hashable]) -> None:
-        self._decide, self._state = decide, state
-        self._written: Hashable = None
-        self._latest: tuple[Hashable, Query, Query] | None = None
-
-    def first(self, accuracy: Accuracy, fresh: bool) -> Query:
-        """Return the query as it is written."""
-        self._written = self._state()
-        return self._decide(accuracy, fresh, self)  # the very query whose plan was looked at, so that it is made once
-
-    def __call__(self, query: Query) -> Query:
-        """Return the query that answers another one now: itself where nothing has changed."""
-        state, latest = self._state(), self._latest
-        if state == self._written:
-            return query
-        if latest is not None and latest[0] == state and latest[1] is query:
-            return latest[2]
-        try:
-            now = self._decide(query.accuracy, query.fresh, None)
-        except DPError:
-            return query  # it is told where that is planned
-        same = type(now.question) is type(query.question) and now.question.key == query.question.key
-        same = same and now.look is None and query.look is None
-        # Without the route: what it leads to holds for this state only, and must not be held by what holds it.
-        routed = (
-            query if same else replace(query, question=now.question, statement=now.statement, look=now.look, route=None)
-        )
-        self._latest = state, query, routed
-        return routed
 
 
 def much_closer(by_itself: Query, planned: Query) -> bool:
@@ -171,121 +116,6 @@ def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> lis
     one = _half_widths(by_itself.assuming(rows=MANY).plan, middle)
     of_many, of_known = (_told(query.plan, planned.question) for query in (anew.assuming(rows=MANY), anew))
     return [width * own / many for width, own, many in zip(one, of_known, of_many, strict=True)]
-
-
-def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
-    """Return that SQL tells mostly more closely what a verb asks of units with many rows; empty where it does not.
-
-    Parameters
-    ----------
-    question, table
-        What is asked, and what is public about its table.
-    law
-        Of the session's noise: norms of units are found where it is Gaussian, else how many rows suit what adds up.
-    """
-    kinds = {measure.kind for measure in question.measures}
-    if table.contribution_bound <= MANY_ROWS or not kinds <= SCALE_FREE | ADDED:
-        return ""
-    if not _has_groups_of_sql(question, table):
-        return ""
-    counted = law.euclidean or kinds & ADDED
-    goes_by = f"the rows that each {table.one} really has" if counted else f"a few rows of each {table.one}"
-    return (
-        f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
-        f"goes by {goes_by}, and is mostly much closer"
-    )
-
-
-def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> str:
-    """Return that fewer rows of each unit count with less noise, of what the planner answers in SQL; else empty.
-
-    Parameters
-    ----------
-    question, table, law
-        As for `closer_in_sql`.
-    """
-    rows, one = table.contribution_bound, table.one
-    if law.euclidean or rows <= MANY_ROWS or not any(measure.kind in ADDED for measure in question.measures):
-        return ""
-    if not _has_groups_of_sql(question, table):
-        return ""
-    return (
-        f"noise hides one {one} with {rows:,} rows. If few have so many, let fewer of each count, with less noise: in "
-        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a statement with "
-        "one aggregate, or few, mostly finds how many by itself"
-    )
-
-
-def closer_inside(
-    question: Question, table: TableSchema, errors: Mapping[str, float], span: Callable[[str], ReleasedSpan | None]
-) -> str:
-    """Return that bounds which are found privately make a sum or a mean of an amount closer; empty where they may not.
-
-    Parameters
-    ----------
-    question, table
-        What is asked, and what is public about its table.
-    errors
-        Half-widths of intervals by measure: a mean whose noise is nothing beside what values lie between is left alone.
-    span
-        Gives between which values most of a column lie, where a release tells.
-    """
-    for measure in question.measures:
-        attribute = None if measure.column is None else table.domain[measure.column]
-        if measure.kind not in ("sum", "mean") or not isinstance(attribute, Range | Bins) or not attribute.may_be_wide:
-            continue
-        low, high = attribute.bounds
-        given = measure.summand
-        if (float(given.low), float(given.high)) != (low, high):
-            continue  # narrower ones were given
-        told = span(str(measure.column))
-        wider = 0.0 if told is None else told.times_wider(low, high, measure.kind)
-        if told is not None and wider < MUCH_WIDER:
-            continue  # there are none that are much closer
-        width = high - low if told is None else told.high - told.low
-        if measure.kind == "mean" and errors[measure.name] < LITTLE * width:
-            continue
-        unit = f" {attribute.unit}" if attribute.unit else ""
-        said = f"noise is for values of {measure.column} anywhere from {low:,} to {high:,}{unit}. "
-        ways = ["bounds=(low, high) if you know them"]
-        if told is not None:
-            said += (
-                f"Release #{told.release} has {told.share} of 100 rows between {told.low:,.6g} and {told.high:,.6g}: "
-                f"narrower bounds make noise up to {wider:,.0f} times smaller, and clamp what lies beyond: "
-            )
-            ways = [f"bounds=({told.low:.15g}, {told.high:.15g})"]
-        else:
-            said += "If most lie well inside, narrower bounds make it smaller in proportion: "
-        ways = ways if len(question.measures) == 1 else []
-        if _has_groups_of_sql(question, table):
-            ways += ["bounds='auto' (%%dpsql --bounds auto), which finds them privately with a tenth of the price"]
-        return said + ", or ".join(ways) if ways else ""
-    return ""
-
-
-def closer_by_epsilon(accuracy: Accuracy, rows: int, one: str, law: Law) -> str:
-    """Return that an epsilon buys more than an error, which is planned for as many rows as were declared; else empty.
-
-    Parameters
-    ----------
-    accuracy
-        What is asked for.
-    rows, one
-        How many rows of a unit noise hides, and what a unit is.
-    law
-        Of the session's noise.
-    """
-    if rows <= MANY_ROWS or accuracy.epsilon is not None or not law.euclidean:
-        return ""
-    return (
-        f"noise hides one {one} with {rows:,} rows, as how many each really has is not known well enough. epsilon= in "
-        "place of error= finds that privately, and is mostly much closer"
-    )
-
-
-def _has_groups_of_sql(question: Question, table: TableSchema) -> bool:
-    """Return whether the same can be asked in SQL, which has no groups of bins."""
-    return not any(isinstance(table.domain[key], Bins) for key in question.keys)
 
 
 def _half_widths(plan: Plan, middle: bool = False) -> list[float]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
 from dpnotebook.query.question import Accuracy
-from dpnotebook.session.query import Look, Query
+from dpnotebook.session.query import Look, Query, is_free
 from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
             break
         if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
             return replace(_answered_by(query, first), look=Look(first, ceiling, decide, sure))
-        if plan is None and first is not None and _is_free(other := _answered_by(query, first)):
+        if plan is None and first is not None and is_free(other := _answered_by(query, first)):
             return other
         if plan is not None or first is None:
             break  # a price is known, and no look finds a lower one
@@ -89,13 +89,6 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
 def _answered_by(query: Query, first: Query) -> Query:
     """Return a query as the one for another accuracy is understood."""
     return replace(query, question=first.question, statement=first.statement)
-
-
-def _is_free(query: Query) -> bool:
-    try:
-        return bool(query.plan.free)
-    except DPError:
-        return False
 
 
 def _at(query: Query, decide: Decide, units: int) -> Query | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, cast
 
-from dpnotebook.errors import AccuracyError, UnknownVerb, shorten
+from dpnotebook.errors import AccuracyError, DPError, UnknownVerb, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.prepaid import PrepaidStep
@@ -333,6 +333,14 @@ class Query(ShowsCard):
         if rows is not None and positive(rows, "rows") < 1:
             raise AccuracyError(f"rows= is about how many rows there are: 1 or more, not {shorten(rows)}")
         return replace(self, assumption=Assumption(None if rows is None else float(rows), value))
+
+
+def is_free(query: Query) -> bool:
+    """Return whether a query costs nothing as the ledger stands; one that cannot be planned does not."""
+    try:
+        return bool(query.plan.free)
+    except DPError:
+        return False
 
 
 def _not_run(name: str) -> NoReturn:

@@ -36,7 +36,7 @@ from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Measure, Question, written_confidence
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
-from dpnotebook.session.closer_by_itself import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
+from dpnotebook.session.closer_hints import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
 from dpnotebook.session.domains import extended_words, losing_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable

@@ -17,13 +17,15 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
-from dpnotebook.session.closer_by_itself import LEAST_ROWS, Route, closer_by_epsilon, counts_tell_rates, much_closer
+from dpnotebook.session.closer_by_itself import LEAST_ROWS, counts_tell_rates, much_closer
+from dpnotebook.session.closer_hints import closer_by_epsilon
 from dpnotebook.session.first_look import with_look
 from dpnotebook.session.pipeline import Measured
-from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.query import Query, SessionProtocol, is_free
 from dpnotebook.session.readings import Readings, bounded_by
 from dpnotebook.session.relations import Relations
 from dpnotebook.session.release import Release
+from dpnotebook.session.route import Route
 from dpnotebook.sql.ownership.reader import ValueBounds
 from dpnotebook.sql.statement import Statement
 
@@ -56,14 +58,6 @@ def incomplete_table(protected: ProtectedTable) -> NotProtected:
         "measured over all of them, or is answered from what the ledger has of it; nothing was spent. "
         f"session.extend({shorten(name, 120)}, ...) adds the others"
     )
-
-
-def _is_free(query: Query) -> bool:
-    """Return whether a query costs nothing as the ledger stands; what cannot be planned does not."""
-    try:
-        return bool(query.plan.free)
-    except DPError:
-        return False
 
 
 def _drawn(select: PrivateSelect) -> int:
@@ -174,7 +168,7 @@ class Statements:
             )
             found = self._decided(session, readings, statement, route)
             public = any(select.public and select.keys for select in statement.selects)
-            if fresh or not public or _is_free(found):
+            if fresh or not public or is_free(found):
                 return found
             # Earlier versions did not know the groups of public columns, or of several: what they released stays free.
             several = {name: replace(one, groups=None) for name, one in self.relations.known.items()}
@@ -191,7 +185,7 @@ class Statements:
                     continue
                 keys.add(before.key)
                 earlier = self._decided(session, then, before, route)
-                if _is_free(earlier):
+                if is_free(earlier):
                     return earlier
             return found
 
@@ -230,21 +224,21 @@ class Statements:
             hidden = not self.ledger.threshold_delta and any(
                 key.levels is None for select in statement.selects for key in select.keys
             )
-            if joined is not None and (hidden or _is_free(joined)):
+            if joined is not None and (hidden or is_free(joined)):
                 return joined
         if planned is not None:
             few_rows = tables[statement.table].contribution_bound < LEAST_ROWS
             if contribution is not None or few_rows:
                 assert question is not None
                 # What was paid for beside an average, or by itself in earlier versions, stays free.
-                if _is_free(planned) or not may_be_answered(statement, self.ledger.moment(statement.table)):
+                if is_free(planned) or not may_be_answered(statement, self.ledger.moment(statement.table)):
                     return planned
                 paid = ask(self._of_parts(statement, tables, parameters))
-                return paid if _is_free(paid) else planned
+                return paid if is_free(paid) else planned
 
         found = readings.suited(statement, bounded)
         together = readings.together(statement, found, bounded, planned is not None)
-        if together is not None and (readings.fresh or not _is_free(ask(found))):
+        if together is not None and (readings.fresh or not is_free(ask(found))):
             found = together
         by_itself = ask(self._of_parts(found, tables, parameters))
         return by_itself if planned is None or much_closer(by_itself, planned) else planned
