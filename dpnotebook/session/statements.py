@@ -163,36 +163,44 @@ class Statements:
             statement = analyse(text, self.relations.known, parameters, wanted, bounds, rates=False)
 
         def decided(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
-            readings = Readings(
-                self.ledger, self.relations.known, text, parameters, contribution, bounds, accuracy, fresh
-            )
+            known = self.relations.known  # as it is then
+            readings = Readings(self.ledger, known, text, parameters, contribution, bounds, accuracy, fresh)
             found = self._decided(session, readings, statement, route)
             public = any(select.public and select.keys for select in statement.selects)
             if fresh or not public or is_free(found):
                 return found
-            # Earlier versions did not know the groups of public columns, or of several: what they released stays free.
-            several = {name: replace(one, groups=None) for name, one in self.relations.known.items()}
-            keys, wanted = {statement.key}, bounded_by(contribution, self.ledger)
-            for known in (several, {name: replace(one, levels=None) for name, one in several.items()}):
-                if known is several and not any(select.together for select in statement.selects):
-                    continue
-                then = replace(readings, relations=known)
-                try:
-                    before = then.read(wanted, bounds, statement.rates)
-                except SQLError:  # of what was not answered then
-                    continue
-                if before.key in keys:
-                    continue
-                keys.add(before.key)
-                earlier = self._decided(session, then, before, route)
-                if is_free(earlier):
-                    return earlier
-            return found
+            earlier = self._paid_earlier(session, readings, statement, route)
+            return found if earlier is None else earlier
 
         def looking(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
             return with_look(decided(accuracy, fresh, route), lambda other: decided(other, False, None), self.most)
 
         return Route(looking, partial(self._stands, statement.table)).first(accuracy, fresh)
+
+    def _paid_earlier(
+        self, session: SessionProtocol, readings: Readings, statement: Statement, route: Route | None
+    ) -> Query | None:
+        """Return a statement as an earlier version read it, where that was paid for and stays free; None where not.
+
+        Earlier versions did not know the groups of public columns, or of several together.
+        """
+        wanted = bounded_by(readings.contribution, self.ledger)
+        not_together = {name: replace(one, groups=None) for name, one in readings.relations.items()}
+        not_any = {name: replace(one, levels=None) for name, one in not_together.items()}
+        keys = {statement.key}
+        for known in (not_together, not_any) if any(one.together for one in statement.selects) else (not_any,):
+            then = replace(readings, relations=known)
+            try:
+                before = then.read(wanted, readings.bounds, statement.rates)
+            except SQLError:  # of what was not answered then
+                continue
+            if before.key in keys:
+                continue
+            keys.add(before.key)
+            earlier = self._decided(session, then, before, route)
+            if is_free(earlier):
+                return earlier
+        return None
 
     def _stands(self, table: str) -> tuple[str, tuple[int, ...]]:
         """Return in which state the ledger is."""
