@@ -25,7 +25,7 @@ MARK = 7331
 INNER = {
     "engine", "sql", "planner", "ledger", "strategy", "inference", "privacy", "domain", "predicate", "query", "dialect",
 }  # fmt: skip
-STEPS = {"pipeline", "questions", "histories", "statements", "statement_answers", "relations"}
+STEPS = {"pipeline", "questions", "histories", "statements", "statement_answers", "statement_releases", "relations"}
 
 
 def frame():

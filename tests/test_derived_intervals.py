@@ -16,7 +16,7 @@ from dpnotebook.errors import EngineError, WorkloadError
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.privacy.laws import draw_integers, law_of
 from dpnotebook.session.redraws import Drawn, Redrawn, draws_for, intervals
-from dpnotebook.session.statement_answers import reveal_statement
+from dpnotebook.session.statement_releases import reveal_statement
 from dpnotebook.sql.aggregates.measuring import Measuring
 
 CITIES = ["Ulm", "Bonn", "Jena", "Trier"]
@@ -600,7 +600,7 @@ def test_so_many_quantiles_are_shown_without_intervals(session, monkeypatch):
     release = session.sql(f"SELECT city, MEDIAN(cost) * 2 AS twice {OF}", epsilon=2).run()
     assert release.names == ()
     assert "twice: without an interval, as the answers are too many" in " ".join(release.notes)
-    monkeypatch.setattr("dpnotebook.session.statement_answers.MOST_REDRAWN", 1_000)
+    monkeypatch.setattr("dpnotebook.session.statement_releases.MOST_REDRAWN", 1_000)
     with pytest.raises(WorkloadError, match="too many to be redrawn so often"):
         release.samples(100)
 

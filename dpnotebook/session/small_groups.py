@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.ledger import Record
 from dpnotebook.session.policy import counts_of
-from dpnotebook.session.statement_answers import select_frame
+from dpnotebook.session.statement_releases import select_frame
 from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:

@@ -467,7 +467,7 @@ class Statements:
     def _revealed(self, record: Record, statement: Statement, confidence: float) -> Release:
         """Return what a record of a statement answers, as if that had cost nothing."""
         from dpnotebook.session.small_groups import record_without_small_groups
-        from dpnotebook.session.statement_answers import reveal_statement
+        from dpnotebook.session.statement_releases import reveal_statement
 
         notes: tuple[str, ...] = ()
         if self.minimum is not None:

@@ -15,7 +15,7 @@ import dpnotebook as dpn
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.privacy.randomness import random_bytes
-from dpnotebook.session.statement_answers import reveal_statement
+from dpnotebook.session.statement_releases import reveal_statement
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.layers import with_combinations
 from dpnotebook.sql.aggregates.measuring import Measuring
