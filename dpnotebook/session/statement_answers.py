@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,7 @@ from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.sql.aggregates.bounds import find_bounds, parts_of_unit
 from dpnotebook.sql.aggregates.budget_split import (
+    Shares,
     averages_units,
     counts_values,
     for_weights,
@@ -234,16 +235,15 @@ def measure_statement(
         of_groups = charge.plan[WEIGHTS][i] if WEIGHTS in charge.plan else None
         if of_groups is not None:
             select = select.weighed(GroupWeights.from_json(of_groups))
-        known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
-        cuts = _cuts_from_json(charge.plan, i)
-        several = any(needs_bounds(select, j, known[0]) for j in range(len(select.aggregates)))
+        clips, values = (_bounds_from_json(charge.plan, part, i) for part in ("clips", "values"))
+        known = _Known(clips, values, _cuts_from_json(charge.plan, i))
+        several = any(needs_bounds(select, j, clips) for j in range(len(select.aggregates)))
         kept_rows = kept_for if several or select.rows_if_hidden else kept_before
         with nullcontext(select) if keep is None else kept_rows(select, _keeping(select, keep)) as read:
             weighs = weights_key(select) in charge.plan.get("profiles", ())
             how = _How(hide, draw is None, ONE_NORM not in charge.plan, weighs)
-            answer, measured, about = _measured(
-                read, units, delta, accountant, execute, law, secret, how, *known, cuts, keep
-            )
+            tools = _Tools(accountant, execute, law, secret, how, keep)
+            answer, measured, about = _measured(read, units, delta, known, tools)
         if counted is not None:
             about[ROWS] = counted
         if "clipping" in charge.plan:
@@ -295,99 +295,208 @@ class _UnitsOfGroups(NamedTuple):
     noisy: Integers
 
 
+class _Known(NamedTuple):
+    """What the plan of a charge says was found before of a private aggregation, by the numbers of the aggregates.
+
+    Parameters
+    ----------
+    clips
+        Bounds, of vectors with the norm that they are clipped to; None where noise hid them.
+    values
+        Between which values most rows lie, where norms are still to be found for that.
+    cuts
+        What bounds of values take from answers.
+    """
+
+    clips: Mapping[int, Bounds | None]
+    values: Mapping[int, Bounds | None]
+    cuts: Mapping[int, Taken]
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """With what a private aggregation is measured.
+
+    Parameters
+    ----------
+    accountant, execute, draw
+        As for `measure_statement`, with a law for `draw` in every session.
+    secret
+        By which rows are sampled.
+    how
+        How it is measured.
+    keep
+        Keeps rows that several queries read; None where nothing can be kept.
+    """
+
+    accountant: Accountant
+    execute: Execute
+    draw: Draw
+    secret: str
+    how: _How
+    keep: Keep | None
+
+    def run(self, select: PrivateSelect) -> Run:
+        """Return what runs SQL over the tables of a private aggregation."""
+        return lambda query: self.execute(query, (*select.tables, *select.public))
+
+
 def _measured(
-    select: PrivateSelect,
-    units: int,
-    delta: Fraction,
-    accountant: Accountant,
-    execute: Execute,
-    draw: Draw,
-    secret: str,
-    how: _How,
-    clips: Mapping[int, Bounds | None],
-    values: Mapping[int, Bounds | None],
-    cuts: Mapping[int, Taken],
-    keep: Keep | None = None,
+    select: PrivateSelect, units: int, delta: Fraction, known: _Known, tools: _Tools
 ) -> tuple[Integers, Measuring, dict[str, Any]]:
-    """Return the noisy numbers of the groups that may be shown, what they are, and their keys and bounds."""
+    """Return the noisy numbers of the groups that may be shown, what they are, and their keys and bounds.
 
-    def run(query: str) -> dict[str, NDArray[Any]]:
-        return execute(query, (*select.tables, *select.public))
-
-    @cache
-    def once(query: str) -> dict[str, NDArray[Any]]:
-        return run(query)
-
-    share = shares(select, units, accountant, clips)
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    units, delta
+        What it may cost, in the accountant's units, and what its threshold takes of delta.
+    known, tools
+        What was found of it before, and with what it is measured.
+    """
+    accountant, run, how = tools.accountant, tools.run(select), tools.how
+    share = shares(select, units, accountant, known.clips)
     counting, rows_found = None, dict[str, Any]()
     if select.rows_if_hidden:
-        counting, rows_found = measured_rows(select, share, accountant, run, draw)
+        counting, rows_found = measured_rows(select, share, accountant, run, tools.draw)
         select = select.with_rows(counting.most)
-    foreseen = measuring(select, share, accountant, delta, clips)
-    with _drawn_once(select, foreseen.components, secret, keep) as select, ExitStack() as stack:
-        keeping = None if keep is None else _kept_once(_keeping(select, keep), stack)
-        unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
-        counted: _UnitsOfGroups | None = None
-        profile: dict[str, Any] = {}
-        beside: dict[str, Any] = {}
-        cut = {i: taken for i, taken in cuts.items() if i in clips}
-        bounds = dict(clips)
-        groups, even = 0, math.nan
-        if any(select.clips(i) or has_range(select, i) for i in unbounded):
-            also = (SIZES,) if how.weighs else ()
-            there, even, counted = _groups(select, foreseen, run, secret, draw, how.hide, also)
-            groups = max(len(there.keys), 1)
-            if how.weighs and len(there.keys) > 1:
-                share, spent = for_weights(select, share)
-                of_groups, of_weighed = measured_weights(select, there, spent, accountant, run, draw)
-                profile[weights_key(select)] = of_groups.to_json() | {"units": spent}
-                select, even = select.weighed(of_groups), of_weighed if of_groups.unlike else even
-        if any(map(select.clips, unbounded)):
-            told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-            norms, found, share = measured_profile(select, told, share, accountant, groups, even, once, draw, keeping)
-            chosen = clips_of(select, norms, share, accountant, layered=how.layered)
-            profile |= found
-            bounds |= {i: clip.bounds for i, clip in chosen.items()}
-            beside = _told_of_clips(chosen)
-            cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
-        if any(has_range(select, i) for i in unbounded):
-            ranges, found, share = measured_ranges(select, share, accountant, groups, once, draw, keeping)
-            profile |= found
-            bounds |= {i: clip.bounds for i, clip in ranges.items()}
-            cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
-        if any(averages_units(select, i) for i in unbounded):
-            averaged, share = measured_units(select, clips, share, accountant, once, draw)
-            bounds |= {i: clip.bounds for i, clip in averaged.items()}
-            cut |= {i: clip.cut for i, clip in averaged.items() if clip.cut.known}
-        if different := [i for i in unbounded if counts_values(select, i)]:
-            chosen, found = measured_new_values(select, share, accountant, different, secret, run, draw)
-            profile |= found
-            bounds |= {i: clip.bounds for i, clip in chosen.items()}
-            beside = _merged(_told_of_clips(chosen), beside)
-        rest = [i for i in unbounded if i not in bounds and not select.clips(i)]
-        if rest:
-            sizes = all_magnitudes(select, [select.aggregates[i] for i in rest], run)
-            bounds |= find_bounds(select, share, accountant, sizes.__getitem__, draw, rest, parts_of_unit(select))
-        planned = measuring(select, share, accountant, delta, bounds)
+    foreseen = measuring(select, share, accountant, delta, known.clips)
+    with _drawn_once(select, foreseen.components, tools.secret, tools.keep) as select, ExitStack() as stack:
+        keeping = None if tools.keep is None else _kept_once(_keeping(select, tools.keep), stack)
+        found = _Finding(select, share, known, tools)
+        found.find(foreseen, keeping)
+        select, counted = found.select, found.counted
+        planned = measuring(select, found.share, accountant, delta, found.bounds)
         # Its block may have another number now: what is measured before it depends on what was found.
         before = {} if counted is None or planned.counted is None else {planned.counted: counted.noisy}
         exact = totals_beside(
-            select, planned.components, run, secret, None if counted is None else (counted.units, counted.exact)
+            select, planned.components, run, tools.secret, None if counted is None else (counted.units, counted.exact)
         )
-        drawn = noisy(planned, exact, draw, before)
+        drawn = noisy(planned, exact, tools.draw, before)
         shown = released(_showing(planned, how.hide), exact, drawn) & possible_groups(select, exact.keys)
         keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
         if planned.weights is not None:
             planned = replace(planned, weighing=planned.weights.of(select.levels, keys))
         planned = with_combinations(planned, drawn[shown], how.noisy)
         about: dict[str, Any] = {"keys": keys_to_json(keys)}
-        if profile or rows_found:
-            about |= {"profile": profile | rows_found, "lost": {}} | beside
+        if found.profile or rows_found:
+            about |= {"profile": found.profile | rows_found, "lost": {}} | found.beside
         if counting is not None:
             about[ROWS] = counting.to_json()
-        if cut:
-            about |= taken_to_json("cut", cut)
+        if found.cut:
+            about |= taken_to_json("cut", found.cut)
         return drawn[shown], planned, about
+
+
+class _Finding:
+    """Bounds of a private aggregation as they are found from the data, with noise, before it is measured.
+
+    What one step does not spend is the answers': `share` changes with every step, and all draw noise in this order.
+
+    Attributes
+    ----------
+    select, share
+        The private aggregation, with the weights of groups that were found, and what each part of it costs.
+    bounds
+        By the numbers of the aggregates, those that are known.
+    cut
+        What bounds of values take from answers.
+    profile
+        What is recorded for later statements, by what it is found by.
+    beside
+        What is recorded of what norms take from sums, and of how they move means.
+    counted
+        How many units groups have, where that was measured already.
+    """
+
+    def __init__(self, select: PrivateSelect, share: Shares, known: _Known, tools: _Tools) -> None:
+        self.select, self.share = select, share
+        self.bounds: dict[int, Bounds | None] = dict(known.clips)
+        self.cut = {i: taken for i, taken in known.cuts.items() if i in known.clips}
+        self.profile: dict[str, Any] = {}
+        self.beside: dict[str, Any] = {}
+        self.counted: _UnitsOfGroups | None = None
+        self._known, self._tools = known, tools
+        self._run = tools.run(select)
+        self._once = cache(self._run)  # histograms of several columns may be of the same rows
+        self._groups, self._even = 0, math.nan  # how many there are, and as many of equal size for noise on means
+
+    def find(self, foreseen: Measuring, keeping: Callable[[str], AbstractContextManager[str | None]] | None) -> None:
+        """Find all bounds that are not known.
+
+        Parameters
+        ----------
+        foreseen
+            What is measured as far as it is known.
+        keeping
+            Keeps the rows of a query that several others read.
+        """
+        select = self.select
+        unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, self._known.clips)]
+        if any(select.clips(i) or has_range(select, i) for i in unbounded):
+            self._find_groups(foreseen)
+        if any(map(select.clips, unbounded)):
+            self._find_norms(keeping)
+        accountant, draw, secret = self._tools.accountant, self._tools.draw, self._tools.secret
+        if any(has_range(self.select, i) for i in unbounded):
+            ranges, found, self.share = measured_ranges(
+                self.select, self.share, accountant, self._groups, self._once, draw, keeping
+            )
+            self._take(ranges, found)
+        if any(averages_units(self.select, i) for i in unbounded):
+            clips = self._known.clips
+            averaged, self.share = measured_units(self.select, clips, self.share, accountant, self._once, draw)
+            self._take(averaged, {})
+        if different := [i for i in unbounded if counts_values(self.select, i)]:
+            run = self._run
+            chosen, found = measured_new_values(self.select, self.share, accountant, different, secret, run, draw)
+            self._take(chosen, found)
+            self.beside = _merged(_told_of_clips(chosen), self.beside)
+        if rest := [i for i in unbounded if i not in self.bounds and not self.select.clips(i)]:
+            sizes = all_magnitudes(self.select, [self.select.aggregates[i] for i in rest], self._run)
+            by_unit = parts_of_unit(self.select)
+            self.bounds |= find_bounds(self.select, self.share, accountant, sizes.__getitem__, draw, rest, by_unit)
+
+    def _find_groups(self, foreseen: Measuring) -> None:
+        """Find which groups will be shown, and by what is multiplied what units have in them."""
+        select, tools = self.select, self._tools
+        weighs = tools.how.weighs
+        also = (SIZES,) if weighs else ()
+        there, self._even, self.counted = _groups(
+            select, foreseen, self._run, tools.secret, tools.draw, tools.how.hide, also
+        )
+        self._groups = max(len(there.keys), 1)
+        if weighs and len(there.keys) > 1:
+            self.share, spent = for_weights(select, self.share)
+            weights, even = measured_weights(select, there, spent, tools.accountant, self._run, tools.draw)
+            self.profile[weights_key(select)] = weights.to_json() | {"units": spent}
+            self.select, self._even = select.weighed(weights), even if weights.unlike else self._even
+
+    def _find_norms(self, keeping: Callable[[str], AbstractContextManager[str | None]] | None) -> None:
+        """Find norms of what units add, and between which values these lie, and choose what vectors are clipped to."""
+        accountant, known = self._tools.accountant, self._known
+        told = {i: (found, known.cuts.get(i, Taken())) for i, found in known.values.items() if found is not None}
+        norms, found, self.share = measured_profile(
+            self.select,
+            told,
+            self.share,
+            accountant,
+            self._groups,
+            self._even,
+            self._once,
+            self._tools.draw,
+            keeping,
+        )
+        chosen = clips_of(self.select, norms, self.share, accountant, layered=self._tools.how.layered)
+        self._take(chosen, found)
+        self.beside = _told_of_clips(chosen)
+
+    def _take(self, found: Mapping[int, Clip], profile: Mapping[str, Any]) -> None:
+        """Take bounds into account that were found, and what is recorded of them."""
+        self.profile |= profile
+        self.bounds |= {i: clip.bounds for i, clip in found.items()}
+        self.cut |= {i: clip.cut for i, clip in found.items() if clip.cut.known}
 
 
 @contextmanager
