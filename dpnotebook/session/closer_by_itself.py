@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
     from dpnotebook.session.query import Query
 
-CLOSER = 2.0  # so many times closer an answer must be to be worth what it does not do for later ones
-LEAST_ROWS = 3  # of a unit: with fewer nothing is so much closer
-RATES = 1.5  # so much closer counts are at hand than an epsilon tells them, where it tells their ratio half as well
-MANY = 1e9  # rows of a group, beside which noise on their number is nothing
-CLOSER_OF_AMOUNTS = 4.0  # so many times closer, about, a sum or a mean of amounts is than of values at both ends
-CLOSER_INSIDE = 2.0  # so many times closer, at least, an amount mostly is for bounds found inside what is declared
+CLOSER = 2.0  # times closer an answer by itself must be than the planner's, as it is of no use to later questions
+LEAST_ROWS = 3  # rows of a unit that are declared: with fewer no statement by itself is `CLOSER`
+RATES = 1.5  # times closer counts must be known than an epsilon would tell them, for their ratio to be about as close
+MANY = 1e9  # rows of a group, so many that noise on their number is nothing
+# Plans foretell errors of sums and means as if values lay at both ends of what is declared. Amounts mostly do not.
+CLOSER_OF_AMOUNTS = 4.0  # times closer, about, they are than foretold, where norms are found for them
+CLOSER_INSIDE = 2.0  # times closer, at least, they mostly are, where bounds are found inside those that are declared
 
 
 def much_closer(by_itself: Query, planned: Query) -> bool:
     """Return whether a statement measured by itself is much closer than the planner's answer, or much cheaper.
 
     It is judged by plans alone, so that no data is read. While nobody knows how many rows units have, a count is judged
-    by its error where they have many, what depends on values by the middle. An epsilon is no price that is to be
-    saved: what is known answers for nothing where it is about as good as that epsilon would make the answer, and not
-    where it is an answer of the planner's that measured by itself would be much closer.
+    by its error if they have many, and what depends on values by the middle of what its error may be. Who gives an
+    epsilon means to spend it: so an answer that is free, by what is known, is given only where measuring the statement
+    by itself for that epsilon would not be much closer.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
 
 
 def _told(known: Plan, question: Question) -> list[float]:
-    """Return the half-widths of a plan, infinite of means of which it tells no more than their bounds."""
+    """Return the half-widths of a plan; infinite for means, where an interval is all that their bounds allow."""
     most = map(farthest, question.measures)
     return [width if width < half else math.inf for width, half in zip(_half_widths(known), most, strict=False)]
 
@@ -73,7 +74,7 @@ def _told(known: Plan, question: Question) -> list[float]:
 def _closer_of_amounts(alone: Plan, question: Question) -> list[float]:
     """Return how many times closer each aggregate by itself mostly is than its plan promises while nothing is known.
 
-    A norm goes by where values lie and by how many rows units have; the planner's noise goes by what is declared.
+    Norms are found by where values lie and how many rows units have; the planner's noise goes by what is declared.
     """
     found: list[float] = []
     for part, measure in zip(alone.parts, question.measures, strict=False):
@@ -85,7 +86,7 @@ def _closer_of_amounts(alone: Plan, question: Question) -> list[float]:
 
 
 def counts_tell_rates(counts: Query, paid: bool) -> bool:
-    """Return whether rates follow for nothing from counts that are known, about as well as an epsilon would tell them.
+    """Return whether rates follow from counts that are known, free and about as close as for the epsilon that is asked.
 
     Parameters
     ----------
@@ -104,10 +105,11 @@ def counts_tell_rates(counts: Query, paid: bool) -> bool:
 
 
 def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> list[float]:
-    """Return the expected half-widths of a statement by itself, where releases are part of the planner's answer.
+    """Return the expected half-widths of a statement by itself, comparable to a planner's answer that reuses releases.
 
-    They tell the planner how many rows means are of, which the statement may not know. Of very many rows both err in
-    proportion to their noise. Nothing else depends on that.
+    Releases tell the planner how many rows each mean is of, which the statement by itself may not know; no other error
+    depends on that. For groups of very many rows both errors are in proportion to noise, so both are planned for these,
+    and the statement's is scaled by what the planner's is for groups as they are known.
     """
     assert isinstance(planned.question, Question)
     if all(part.kind != "mean" for part in planned.question.measures):
@@ -121,7 +123,8 @@ def _beside_what_is_known(by_itself: Query, planned: Query, middle: bool) -> lis
 def _half_widths(plan: Plan, middle: bool = False) -> list[float]:
     """Return the expected half-width of every aggregate; infinite where it is not known.
 
-    Of those that depend on the rows of units it is the middle, or for counts where they have many, unless asked for it.
+    Where it is a range, for units of one row to many, it is the middle of that for sums and means, and its upper end
+    for counts; with `middle` the middle for all.
     """
     return [_half_width(part, middle) for part in plan.parts] if plan.parts else [plan.error]
 

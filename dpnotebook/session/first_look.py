@@ -1,12 +1,13 @@
-"""An error whose price is not known yet: a small first look tells it, and then it is paid, up to what was agreed to.
+"""An error whose price is not known yet: a small first look finds it, and then it is paid, up to what was agreed to.
 
 How wrong a mean or a sum over people with many rows will be depends on what nobody has said: where values lie, and how
 much one person adds. The first look is the statement itself for a small epsilon. Its answer is a release like any
-other; what it finds tells what the error takes. Where that is far more than was paid so far it is told too roughly, so
-that no step costs more than four times the one before: all that come before the last one cost a third of it at most.
+other, and what it finds tells about how much the error will cost. A small look tells a far larger price only roughly.
+So no step costs more than `STEP` times the one before, and all steps before the last cost a third of it at most.
 
-A price that is known is the one of as many rows as one unit may have, and a look finds that most have few. What bounds
-take from an answer is part of its error then, as it is of none at that price, which is paid where looks did not do.
+Some errors have a price that is known: that of noise for as many rows as one unit may have. It is often far too high,
+as most units have few rows, and a look may find a lower one. At that lower price the error includes what bounds take
+from the answer. Where looks did not keep the error, the known price is paid after all, at which bounds take nothing.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ if TYPE_CHECKING:
     from dpnotebook.ledger import Ledger
     from dpnotebook.session.release import Release
 
-LOOK = 200  # the first look takes such a part of the budget
-WORTH = 8  # times that, a known price from there on is worth a look, which may find a far lower one by norms
-MOST = 4  # of the budget such a part, at most, is paid for an error whose price is not known when it is agreed to; and
-# where there are no norms to be found, a known price from there on is worth a look
-BESIDE = 2  # of a known price such a part, at most, is paid for looks that may find a lower one
-STEP = 4  # times what the step before took, at most
-STEPS = 12
-FARTHER = 5  # times noise for ten rows of each, as many or more rows that are declared make bounds worth their search
-HOPELESS = 8  # times what is left, from which on a price is not told so wrongly that another step was worth its own
-MISSED = 2  # times what missed an error, at least, is paid next
+LOOK = 200  # the first look costs one part in so many of the budget
+WORTH = 8  # a known price of at least so many first looks is worth a look, where norms may be found that make it lower
+# At most one part in so many of the budget is paid for an error whose price is not known when it is agreed to. Where no
+# norms are to be found, a known price is worth a look from there on.
+MOST = 4
+BESIDE = 2  # at most one part in so many of a known price is paid for looks that may find a lower one
+STEP = 4  # a step costs at most so many times what the step before did
+STEPS = 12  # more are never taken
+# A look is worth its price where noise for as many rows as are declared is at least so many times that for units of ten
+# rows, at the same price.
+FARTHER = 5
+HOPELESS = 8  # no further step is taken towards a price that seems to be more than so many times what is left
+MISSED = 2  # after an error was missed, at least so many times as much is paid next
 
 Decide = Callable[[Accuracy], Query]
 
@@ -103,14 +107,14 @@ def _at(query: Query, decide: Decide, units: int) -> Query | None:
 
 
 def _finds_more(plan: Plan) -> bool:
-    """Return whether a plan finds what errors depend on, which are of one kind: no error holds for two."""
+    """Return whether a plan finds what its errors depend on; and all are in one unit, as no error holds for two."""
     kinds = {part.unit or "plain numbers" for part in plan.parts}
     hidden = [part for part in plan.parts if math.isnan(part.half_width)]
     return not plan.free and len(kinds) == 1 and bool(hidden)
 
 
 def _is_bounded(query: Query) -> bool:
-    """Return whether bounds that are found take something from an answer beside its noise, which no price tells."""
+    """Return whether bounds that are found take something from the answer, which comes on top of its noise."""
     from dpnotebook.sql.plan import said_of_error
 
     asked = query.question if isinstance(query.question, Statement) else None
@@ -118,9 +122,10 @@ def _is_bounded(query: Query) -> bool:
 
 
 def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
-    """Return whether a look may find a price that is worth it, of what bounds take from beside noise.
+    """Return whether a look may find a lower price that is worth what the look costs.
 
-    What they take is hardly told for less than ten times the price of as little noise; units of ten rows serve.
+    Where bounds take something from the answer, that has to be small too. It hardly can be told to be for less than ten
+    times the price of noise alone, so that the error is judged as if each unit had ten rows.
 
     Parameters
     ----------
@@ -136,7 +141,7 @@ def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
 
 
 def _is_worked_out(query: Query) -> bool:
-    """Return whether a query measures what a statement works something out from that is no multiple of it."""
+    """Return whether a query is measured and its statement shows something else than multiples of what is measured."""
     from dpnotebook.session.shown_errors import worked_out
 
     asked = query.question if isinstance(query.question, Statement) else None
@@ -155,7 +160,7 @@ def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> 
 
 
 def answered(query: Query, run: Callable[[Query], Release]) -> Release:
-    """Return the answer of a query with a first look: look, and pay for the error that was asked for; see `Query.run`.
+    """Return the answer of a query with a first look: look, then pay for the error that was asked for; see `Query.run`.
 
     Parameters
     ----------
@@ -203,12 +208,13 @@ def _units(query: Query) -> int:
 
 
 def _next(query: Query, look: Look, last: int, left: int, missed: bool) -> Query | str:
-    """Return what is paid next, or what answers for nothing now, or why nothing more is paid.
+    """Return the query that is paid next, or one that what is known answers for nothing, or why nothing more is paid.
 
-    What comes next is worth at most `STEP` times the last step, and not less than that, or `MISSED` times where it was
-    paid for the error and missed it; or all that it is foretold to take, where another step before would leave too
-    little. It costs less than it is worth where it makes a release sharper. Nothing more is paid for what takes far
-    more than is left.
+    The next step is the error itself where its price is known well enough: where it is no more than `STEP` times the
+    last step, or where a step between would leave too little for it. After a step that missed the error it is at least
+    `MISSED` times that step. Elsewhere a step between is paid, that finds more. Making a release sharper costs less
+    than the sharper release is worth, so steps are compared by what they are worth. Nothing more is paid where the
+    error takes far more than is left.
 
     Parameters
     ----------

@@ -17,8 +17,8 @@ from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact
-from dpnotebook.sql.analysis import aggregation
 from dpnotebook.sql.analysis.analyse import analyse
+from dpnotebook.sql.analysis.contributions import Contributions
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.select import Apart, Contribution
 from dpnotebook.sql.statement import Relation
@@ -202,13 +202,13 @@ def test_components_say_how_they_are_bounded_and_are_read_again():
 
 def alike(patch):
     """Bound all aggregates of a statement in one way, as versions before did."""
-    clipped = aggregation.clipped_calls
+    clipped = Contributions.clipped
 
-    def in_one_way(calls, *more):
-        found = clipped(calls, *more)
+    def in_one_way(self, calls):
+        found = clipped(self, calls)
         return found if all(found) else [False] * len(calls)
 
-    patch.setattr(aggregation, "clipped_calls", in_one_way)
+    patch.setattr(Contributions, "clipped", in_one_way)
 
 
 def test_an_average_beside_a_median_is_about_as_close_as_by_itself(same_noise, monkeypatch):
