@@ -52,15 +52,16 @@ from dpnotebook.query.question import Question, Summand
 Found = TypeVar("Found")
 Names = tuple[Summand, tuple[str, ...], bool]
 
-RECENT = 64  # questions from which it is guessed what comes
-FOCUSED = 16  # blocks for one question each that are kept
-MOST_ROWS = 2  # queries of what was measured of some attributes that are kept
-MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
-FEW_CELLS = 400  # of the attributes of a question, of which a block is made in a moment
-FEWER = 1.4  # times fewer classes of levels than cells, from which on they are what is looked at,
-FAR_FEWER = 4  # or so many where a block of all cells would be kept,
-MANY_CELLS = 1_000  # if these are more, and
-FEW_QUERIES = 64  # no more were measured
+RECENT = 64  # latest questions, from which it is guessed what will be asked
+FOCUSED = 16  # blocks made for one question each are kept, the latest
+MOST_ROWS = 2  # matrices of measured queries are kept (`over_rows`), one for each set of attributes
+MOST_KEPT = 10**7  # entries that the matrices of all kept blocks may have together
+FEW_CELLS = 400  # of the attributes of a question: a block of so few is made in a moment, without classes
+# Classes of levels are used where there are at least FEWER times fewer of them than cells. Where a block of all cells
+# would have room they are used only if there are FAR_FEWER times fewer, more cells than MANY_CELLS, and no more
+# measured queries than FEW_QUERIES.
+FEWER, FAR_FEWER = 1.4, 4
+MANY_CELLS, FEW_QUERIES = 1_000, 64
 NOTHING = RecordedRepeats()  # of what nobody measured
 
 
@@ -318,7 +319,7 @@ class History:
         return total
 
     def latest(self, measurement: Measurement) -> Item | None:
-        """Return the most accurate recorded measurement of these very queries, if there is one."""
+        """Return the most accurate recorded measurement of these very queries that may be refined; None without one."""
         keys = self._by_identity.get(measurement.key, ())
         found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
         return min(found, key=lambda item: item.variance, default=None)

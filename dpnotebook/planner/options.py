@@ -1,4 +1,4 @@
-"""Ways to answer a question: from a recorded answer, by itself, or from all that is known and what is missing."""
+"""Ways to answer a question: by a recorded answer, by itself, or by what is known together with what is missing."""
 
 from __future__ import annotations
 
@@ -36,15 +36,18 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.workload.terms import row_weights
 
-WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
-ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
-FINER = 0.9  # by which noise is thought less fine each time, at least
-MOST_WIDENED = 3  # proposals with more noise than bounds allow, that are looked at
-WELL_USED = 0.99  # of the error that is allowed, from which on wider noise is not looked for
-AIMED = 0.9985  # of it, by what is proposed next
-LEAST_USED = 0.3  # of it that is given back at once
-DIGITS = 9  # decimals of how many times that is proposed: those after them are of rounding
-NEARLY = 4.0  # times the variance that is needed, up to which the exact law of the noise is looked at
+WORTH_SAYING = 1.25  # measuring a question better than was asked is called a purchase from so many times its price on
+# An error is planned for noise of some least scale, in steps. Where a proposal has noise of a smaller scale, which can
+# reach farther for its variance, the error is planned anew for that.
+ATTEMPTS = 8
+FINER = 0.9  # times the least scale before, at most, is the next one
+# What is delivered may be more accurate than bounds say: then noise is widened; see `_Widening`.
+MOST_WIDENED = 3  # proposals with wider noise are looked at
+WELL_USED = 0.99  # of the allowed error: where so much is used no wider noise is looked for
+AIMED = 0.9985  # of the allowed error: what the next proposal aims at
+LEAST_USED = 0.3  # of the allowed error: where less is used, the next proposal is widened as if it was this
+DIGITS = 9  # decimals of the factor by which noise is widened; those after them come from rounding
+NEARLY = 4.0  # times the variance that is needed: up to so much, the exact law of the noise may still keep an error
 
 
 def repeated(
@@ -78,9 +81,10 @@ def repeated(
 
 
 def _asked_alike(past: Answered | RecordedRelease | Charged, accuracy: Accuracy, assumption: Assumption) -> bool:
-    """Return whether means were asked for in these very words, for as many rows as releases tell.
+    """Return whether means were asked for with this very accuracy, and nobody says now how many rows groups have.
 
-    In small groups they are less accurate than was asked, which their cards say: again they would be no better.
+    In small groups such means are less accurate than was asked, as their cards say. Measured again they would be no
+    better, so the release is given for nothing.
     """
     return "assumed" in past.plan and not assumption.said and past.plan["assumed"][2] == accuracy.text
 
@@ -106,10 +110,10 @@ def _as_delivered(
     ledger: LedgerView,
     assumption: Assumption,
 ) -> Option:
-    """Return the way that gives a release of means with the errors that it shows.
+    """Return the way that repeats a release; of means with the errors that the release shows.
 
-    Whether it is as good as asked was judged by what had been foretold for groups of a size that was assumed, so that a
-    cell that runs again costs nothing; in small groups means are less accurate than that.
+    Whether it is as good as asked was judged by errors that were foretold for groups of an assumed size, so that a cell
+    that runs again costs nothing. In small groups means are less accurate than that, which the plan has to say.
     """
     if {measure.kind for measure in question.measures} != {"mean"}:
         return option
@@ -280,8 +284,8 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
 class _Widening:
     """The search for the widest noise that keeps what was asked for.
 
-    Bounds by which measurements are proposed reach farther than what is delivered. What that leaves is given back to
-    the next proposal, and half of it taken again where that goes too far.
+    Measurements are proposed by bounds on their error; what is delivered is often more accurate. The next proposal is
+    allowed as much more variance, and where that was too much, half of it (in logarithms) is taken back.
 
     Parameters
     ----------
@@ -297,13 +301,13 @@ class _Widening:
         self._tries = 0
 
     def leave_some(self, targets: Floats) -> None:
-        """Take back so much that what is known is not all that is asked for: then nothing would be left to measure."""
+        """Narrow until what is known alone does not keep the wider targets: else there would be nothing to measure."""
         asked = self.problem.asked
         while np.max(self.times) > 1 and marginal_measurement.is_known(asked, targets * self.times):
             self.times = np.sqrt(self.times)
 
     def done(self, option: Option, used: float | Floats) -> bool:
-        """Take a way into account; return whether no cheaper one is to be looked for.
+        """Take a way into account, and return whether the search is over.
 
         Parameters
         ----------
@@ -517,8 +521,8 @@ def _delivered(
 ) -> Floats | None:
     """Return the variances that answers will have, by what would be shown if what is proposed were measured.
 
-    A proposal says what is enough, worked out from some of what is known; least squares over all of it may be better,
-    and that is what is promised.
+    A proposal says which variances are enough, by part of what is known. Least squares over all that is known may be
+    better, and what is delivered by that is what a plan promises.
 
     Returns
     -------

@@ -1,6 +1,7 @@
-"""The ways in which the text of a statement can be read, of which one is asked: bounded by norms, by rows, by a few.
+"""The ways in which the text of a statement can be read, one of which is asked: bounded by norms, by rows, by a few.
 
-What suits goes by what the ledger knows. What was asked in another way and paid for stays free: it is read so again.
+Which one suits depends on what the ledger knows. A statement that was paid for in one reading stays free: asked again,
+it is read like that.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ class Readings:
         return self.read(bounded_by(self.contribution, self.ledger), self.bounds, rates=False)
 
     def suited(self, statement: Statement, bounded: bool) -> Statement:
-        """Return a statement as it is read in the way that suits what is known, and what was paid.
+        """Return a statement read in the way that suits what is known and what was paid for.
 
         Parameters
         ----------
         statement
             As it was read first.
         bounded
-            Whether it is said of all its tables how many rows a unit has.
+            Whether all its tables are declared with the most rows that a unit may have.
         """
         from dpnotebook.sql.analysis.contributions import needs_few
         from dpnotebook.sql.values_profile import finds_values, with_one_value
@@ -152,7 +153,7 @@ class Readings:
     def _with_suited_norms(
         self, statement: Statement, read: Callable[[str | None], Statement], contribution: str | None
     ) -> Statement:
-        """Return a statement bounded by norms, or by rows, as suits what is known and what was paid.
+        """Return a statement that is bounded by norms or by rows, as suits what is known and what was paid for.
 
         Parameters
         ----------
@@ -178,9 +179,9 @@ class Readings:
     def _apart_or(
         self, read: Callable[[str | None], Statement], apart: Statement, contribution: str | None
     ) -> Statement:
-        """Return a statement that bounds some aggregates by norms and others by rows, or all alike where that was paid.
+        """Return a statement that bounds some aggregates by norms and others by rows; all alike if that was paid for.
 
-        No error holds for both: those of quantiles are in ranks.
+        With an error nothing is paid for alike: one error cannot hold for both, as those of quantiles are in ranks.
         """
 
         def alike() -> Statement:
@@ -192,7 +193,7 @@ class Readings:
         return self._paid_or(alike, apart) if self.accuracy.epsilon is not None else apart
 
     def _few_or_all(self, few: Statement, read: Callable[[str | None], Statement]) -> Statement:
-        """Return a statement that draws a few rows of each unit, or the one of all rows that earlier versions paid."""
+        """Return a statement that draws a few rows of each unit, or all rows where an earlier version paid for that."""
         from dpnotebook.sql.analysis.contributions import draws_few
 
         if self.fresh or not any(map(draws_few, few.selects)):
@@ -201,9 +202,10 @@ class Readings:
         return earlier if self.is_paid(earlier) else few
 
     def _inside_or(self, clamped: Callable[[], Statement], inside: Statement) -> Statement:
-        """Return a statement that finds bounds inside those that are declared, or else one that clamps to these.
+        """Return a statement that finds bounds inside the declared ones, or one that clamps values to these.
 
-        The latter holds where it was paid for, and for an error, which cannot be planned while the former are unknown.
+        It clamps where that was paid for; and for an error as long as the bounds inside are not known, since an error
+        cannot be planned before they are.
         """
         from dpnotebook.sql.profile import all_ranges_known
 
@@ -213,9 +215,10 @@ class Readings:
         return self._paid_or(clamped, inside)
 
     def _rows_or(self, other: Callable[[], Statement], counted: Statement) -> Statement:
-        """Return a statement that finds how many rows of a unit count, or else one of which all that are declared do.
+        """Return a statement that finds how many rows of a unit count, or one in which as many count as are declared.
 
-        The latter holds where it was paid for, and for an error, which cannot be planned while that is not known.
+        As many as are declared count where that was paid for; and for an error as long as it is not known how many
+        should, since an error cannot be planned before that is.
         """
         from dpnotebook.sql.rows_profile import known_rows
 
@@ -226,9 +229,10 @@ class Readings:
         return self._paid_or(other, counted)
 
     def _norms_or(self, other: Callable[[], Statement], clipped: Statement) -> Statement:
-        """Return a statement whose norms are found, or else with other bounds: those that earlier versions had.
+        """Return a statement whose norms are found, or one with the bounds that earlier versions had.
 
-        These hold where they were paid for, and for an error, which cannot be planned while norms are not known.
+        The latter is asked where it was paid for; and for an error as long as norms are not known, since an error
+        cannot be planned before they are. Where norms of more rows are known, it is the one that costs less.
         """
         from dpnotebook.sql.plan import least_units
         from dpnotebook.sql.profile import all_norms_known

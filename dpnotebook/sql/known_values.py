@@ -20,12 +20,12 @@ from dpnotebook.sql.profile_keys import Books, all_keys, range_keys, ranged, rec
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import ValueHistogram
 
-COARSER = 16  # times as much a histogram may cost before one is measured anew that found what it was for
-HIDDEN = 4  # the same where noise hid it
-# Times the noise of a mean, for which bounds of pairs are chosen: norms of vectors with products are several times as
-# many as units have rows.
+COARSER = 16  # a histogram serves until a new one may cost so many times as much, where it found what it was for
+HIDDEN = 4  # the same where noise hid that
+# Bounds of pairs are chosen for so many times the noise of a mean: vectors with products in them are clipped to norms
+# that are several times the number of rows of a unit.
 NOISIER = 4.0
-LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
+LONGER = 2.0  # times what a unit adds on average: the norm that vectors are taken to be clipped to while it is unknown
 # In records, what bounds take from an answer.
 CUT = ("cut_about", "cut", *(f"cut_{part}" for part in Taken._fields[2:]))
 
@@ -274,7 +274,10 @@ def cut_to_json(cut: Taken) -> dict[str, float]:
 
 
 def noise_of_values(select: PrivateSelect, index: int, cost: int, accountant: Accountant, groups: float) -> float:
-    """Return the noise that bounds of values are chosen for: a group has a share of the units, and its own noise."""
+    """Return the standard deviation of noise for which bounds of values are chosen, over all groups together.
+
+    Each group has noise of its own and a share of the units only: so it is that of one group times their number.
+    """
     l2, most = select.clips(index), select.contribution_of(index).most
     scale = accountant.scale(cost, 1 if l2 else most**accountant.law.power)
     # The histogram counts units, and a value is a row: nobody knows how many a unit has, between one and the most.

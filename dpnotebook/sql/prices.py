@@ -412,9 +412,9 @@ def _ends(
     delta: Fraction,
     found: Mapping[int, tuple[Fraction, ...] | None],
 ) -> list[Measuring]:
-    """Return what would be measured if every unit had one row, and if each had many, where that is still to be found.
+    """Return what would be measured if every unit had one row, and if each had many: the ends of what errors may be.
 
-    Nothing where it is not, or where bounds are not those of whole units.
+    An empty list where nothing is still to be found that depends on how many rows units have.
     """
     if not (sought := _sought(select, found)) and not select.rows_if_hidden:
         return []
@@ -429,7 +429,7 @@ def _ends(
 
 
 def _sought(select: PrivateSelect, found: Collection[int]) -> list[int]:
-    """Return the numbers of the aggregates whose norms, or of which how many values count, are still to be found."""
+    """Return the numbers of the aggregates of which the norm, or how many values count, is still to be found."""
     found_first = (i for i in range(len(select.aggregates)) if select.clips(i) or counts_values(select, i))
     return [i for i in found_first if needs_bounds(select, i, found)]
 
@@ -447,9 +447,10 @@ def _what_to_say(aggregate: Aggregate) -> str:
 
 
 def _reach(aggregate: Aggregate, clipped: bool) -> tuple[float, str] | None:
-    """Return how far the declared values of a sum or a mean reach, and what that is; None of what is not linear.
+    """Return the number that noise of a sum or a mean is in proportion to, and what that is, in words; else None.
 
-    Where vectors are clipped to a norm, means are centred, and their noise is in proportion to how values are spread.
+    That is how far declared values reach from 0 for sums, and how far they lie apart for means; or how they are spread
+    for means of clipped vectors, which are centred. Other aggregates are not linear in their values.
     """
     function = function_of(aggregate.kind)
     if aggregate.within is None or function.squares or function.paired or not (function.adds or function.centres):
@@ -657,9 +658,26 @@ def least(
 ) -> int:
     """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
 
-    With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the
-    least one that keeps the error says anything about it. From below, each next price is one that it has to pass. No
-    price is below `lowest`.
+    Where norms are chosen by the price, and grow with it, errors fall more slowly and can even rise. Then a price that
+    keeps the error says nothing about lower ones, and the search goes up from the cheapest (`from_below`).
+
+    Parameters
+    ----------
+    reached
+        Gives the error at a price.
+    aim
+        The error that is asked for.
+    accountant
+        Of the budget.
+    from_below
+        Whether the search starts at the cheapest price, and not at the whole budget.
+    lowest
+        No price is below this.
+
+    Raises
+    ------
+    AccuracyError
+        If no noise that can be drawn keeps the error.
     """
     power = accountant.law.power
     low, high, units = 0, 0, max(accountant.total, lowest)

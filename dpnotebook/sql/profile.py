@@ -58,9 +58,9 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.value_histogram import MovedAlone
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
-NEARLY = Fraction(999, 1000)  # norms are rounded
-AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
-APART = 8.0  # lengths that vectors count in: no farther from all others are means of units that noise hides
+NEARLY = Fraction(999, 1000)  # times the most that a norm may be: from there on it is that, as norms are rounded
+AWAY = 0.5  # the rows that clipping cuts off are at most so many half-widths of the bounds of values from the mean
+APART = 8.0  # lengths (standard deviations, about): means of units that noise hides lie no farther from all others
 
 
 @dataclass(frozen=True)
@@ -160,9 +160,9 @@ class Clip:
 
 
 def with_known_weights(select: PrivateSelect, books: Books) -> PrivateSelect:
-    """Return a private aggregation where what units have in groups is multiplied as it was before for the same.
+    """Return a private aggregation in which groups have the weights that were found before, of the same rows or more.
 
-    Or as for the groups of more rows, of which it has some.
+    What units have in a group is multiplied by its weight before their vectors are clipped.
     """
     return select if (told := _known_weights(select, books)) is None else select.weighed(told)
 
@@ -180,12 +180,12 @@ def _known_weights(select: PrivateSelect, books: Books) -> GroupWeights | None:
 
 
 def may_weigh(select: PrivateSelect) -> bool:
-    """Return whether what units have in groups may be multiplied: rows and what they have, of which parts are told."""
+    """Return whether groups may have weights: where rows or their values are aggregated, and not units themselves."""
     return select.can_weigh and all(function_of(one.kind).of != "units" for one in select.aggregates)
 
 
 def seeks_weights(select: PrivateSelect, books: Books, known: Collection[int]) -> bool:
-    """Return whether it is still to be found how large groups are, before any vector is clipped to a norm."""
+    """Return whether weights of groups are still to be found, before any vector is clipped to a norm."""
     return finds_weights(select, known) and _known_weights(select, books) is None
 
 
@@ -267,10 +267,11 @@ def _most_accurate(keys: Iterable[str], books: Books, weights: GroupWeights | No
 
 
 def _wider_norms(select: PrivateSelect, index: int, books: Books) -> Norms | None:
-    """Return the norms of the same aggregate, of the nearest rows and groups that have all of its own in them.
+    """Return the norms of the same aggregate over more rows or larger groups, the nearest that were measured.
 
-    What a unit has of these is no longer than that, or for averages and variances sqrt(3) times as long at most. Sums
-    of values of either sign may cancel out in larger groups, and a unit counts once there too: these have none.
+    The vector of a unit over fewer rows, or smaller groups, is no longer than over these; for averages and variances it
+    is at most sqrt(3) times as long. Not so for sums of values of either sign, which may cancel out: None for these.
+    Nor for counts of units in larger groups, where a unit counts once: for these only more rows are looked at.
     """
     rows, aggregate = read_rows(select.rows), select.aggregates[index]
     function = function_of(aggregate.kind)
@@ -448,8 +449,8 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
 def _of_one_row(select: PrivateSelect, index: int, norms: Norms) -> Clip:
     """Return the norm of one row of a unit, between declared bounds, where noise hides how many rows units have.
 
-    All units count about alike then, whatever they have: a mean needs no more. Where values lie inside these bounds is
-    as good as hidden too: vectors are about the middle, and none of a single row is cut.
+    Then all units count about alike, however many rows they have, which is enough for a mean. Where values lie inside
+    the declared bounds is hidden just as well, so vectors are taken about the middle, and no vector of one row is cut.
     """
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or aggregate.within
@@ -478,7 +479,7 @@ def _worth(aggregate: Aggregate, values: Bounds, cut: Taken) -> tuple[float, flo
 
 
 def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
-    """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
+    """Return what vectors are clipped to where noise hides their norms, by the rows declared; None if none are."""
     aggregate, most = select.aggregates[index], select.contribution_of(index).most
     values = values_of(aggregate) or norms.values or _within(aggregate)
     if values is None and function_of(aggregate.kind).paired:  # what is usual foretells errors, and bounds nothing

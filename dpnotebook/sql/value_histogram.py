@@ -70,22 +70,20 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",
 }  # fmt: skip
-NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # taken by bounds that hold all values
-NORMS_ALONE = tuple(
-    2.0**k for k in range(10)
-)  # to which vectors of one value are clipped, where it is told what that does
-NARROWER = 2  # times as narrow found bounds must be as declared ones, where noise hardly depends on them
-FURTHER_OUT = 4  # times the width of all bins, on either side of them, is where values of clipped vectors may be
-FEW_BINS = 4  # inside declared bounds: so few do not tell where among them values are
+NOTHING = Taken(0.0, 0.0, below=0.0, above=0.0)  # what bounds that hold all values take
+NORMS_ALONE = tuple(2.0**k for k in range(10))  # for these it is worked out what clipping vectors of one value does
+NARROWER = 2  # found bounds are used if they are so many times narrower than declared ones, where noise hardly gains
+FURTHER_OUT = 4  # bounds of values in clipped vectors are so many times the width of all bins beyond them, either way
+FEW_BINS = 4  # inside declared bounds: fewer do not tell where between these values are
 NEAR = Fraction(0), Fraction(1)  # bounds of truth values, and of shares
-COARSE = 8  # bins of equal width between declared bounds that are near, beside the two ends
-END = 2.0**-20  # of that width, what is a bin of its own at either end: of truth values all are there
-BOTH = 4.0  # standard deviations of noise, for what seemed to be there before
-PERHAPS = 0.05  # how likely noise alone makes the last histogram reach farther, where that tells of no units in the end
-FARTHER = 2.0  # times as far as the middle of an order of magnitude, at most, its values are
-# Powers of two times the noise, for which bounds are tried of each column of a pair.
+COARSE = 8  # bins of equal width between `NEAR` bounds; both ends have a narrow bin of their own beside these
+END = 2.0**-20  # of the whole width: how narrow the bins at both ends are, in which all truth values lie
+BOTH = 4.0  # standard deviations of noise that a second histogram must count where the first one had perhaps units
+PERHAPS = 0.05  # the probability of looking so far out by noise alone, for which the second histogram finds nothing
+FARTHER = 2.0  # values of an order of magnitude are at most so many times as far out as its middle
+# Powers of two times the noise, for each of which bounds are tried of either column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
-NOISES = 4  # bounds are chosen for so many amounts of noise in a factor of two: prices that differ little share them
+NOISES = 4  # steps in a factor of two to which noise is rounded: prices that differ little share their bounds
 
 
 @dataclass(frozen=True)
@@ -233,10 +231,10 @@ class ValueHistogram:
         return max(sum(self.counts) / self.parts, 1.0)
 
     def anew(self, times: float) -> ValueHistogram:
-        """Return about what it would be with so many times the noise: what is found stays, and hardly more is seen.
+        """Return about what another one would be with so many times the noise: the same is found, and hardly more.
 
-        Noise of its own in bins where nothing is found is none of the next one's: bounds that are wide for it, or what
-        may lie beyond them, foretell nothing.
+        Counts are what is likely by this one. Its own noise, in bins where nothing is found, is left out: bounds that
+        are wide because of it, and what may lie beyond them, say nothing of the next histogram.
         """
         return _anew(self, round(math.log2(times)))  # prices that differ little share it
 
@@ -294,8 +292,8 @@ class ValueHistogram:
     def _wide(self, near: Bounds, within: Bounds | None, squares: bool) -> Bounds | None:
         """Return bounds far beyond all bins, or the declared ones, with a centre; None where no centre is known.
 
-        Noise hardly depends on bounds where vectors are clipped. What noise hides of values it need not hide of units:
-        these are found by their norms, each as one, of however few of their values are far out.
+        Where vectors are clipped noise hardly depends on bounds, so these may be wide. Far values that noise hides in
+        this histogram still count in the norm of their unit, and units are counted by norm, each as one.
         """
         if not self.counts:
             return None
@@ -332,10 +330,10 @@ class ValueHistogram:
     def _or_declared(
         self, within: Bounds, found: Bounds | None, cut: Taken, noise: float, of: Answer | None
     ) -> tuple[Bounds, Taken]:
-        """Return the part of bounds that is declared of a column, or all that is, where intervals are shorter so.
+        """Return the found bounds as far as they lie in the declared ones, or the declared ones if these are better.
 
-        What is declared holds all values: it takes nothing from an answer, and intervals are those of noise alone.
-        Quantiles, which are `of` no sums, are read off bins between bounds: what reaches as far as values may is finer.
+        The declared bounds hold all values, so that they take nothing from an answer and intervals are of noise alone.
+        Quantiles (`of` is None) are read off bins between the bounds, which are finer between narrower ones.
         """
         if found is not None and of is not None and not cut.known:  # noise hides the tails: as far as is looked at
             found = Fraction(self.edges[0]), Fraction(self.edges[-1])
@@ -398,7 +396,7 @@ def coarse_edges(within: Bounds) -> tuple[float, ...]:
 def _inside(told: ValueHistogram, within: Bounds) -> ValueHistogram:
     """Return the part of a histogram that lies in declared bounds: values beyond them count as the nearest end.
 
-    No tail reaches farther then, and what bounds may take is far less than a law says that knows no end.
+    No tail reaches beyond the declared bounds, so that narrower ones may take far less than from a tail without end.
     """
     low, high = map(float, within)
     edges = np.array(told.edges).clip(low, high)
@@ -472,7 +470,8 @@ def measured_values(
 ) -> tuple[ValueHistogram, int]:
     """Return where values are, and what finding that cost.
 
-    These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
+    Three kinds of histograms are measured: of orders of magnitude; of finer and finer bins where values were found; and
+    one that is kept, of bins that are narrow there and get wider away from there.
 
     Parameters
     ----------
@@ -492,9 +491,10 @@ def measured_values(
 def measured_coarsely(
     select: PrivateSelect, aggregate: Aggregate, accountant: Accountant, cost: int, run: Run, draw: Draw
 ) -> tuple[ValueHistogram, int]:
-    """Return where between declared bounds that are near, as those of truth values, values are, and what that cost.
+    """Return where values lie between the `NEAR` bounds of truth values and shares, by few bins, and what that cost.
 
-    It tells of rare ones: noise on a share is far less where what a unit adds is counted in how far values are spread.
+    It tells whether one of the truth values is rare. Noise on its share is far less then, as vectors are counted in
+    units of how far values are spread.
 
     Parameters
     ----------

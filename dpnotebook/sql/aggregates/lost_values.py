@@ -1,9 +1,9 @@
-"""What keeping values between bounds may take from a mean or a variance: as a histogram tells, in ways alike likely.
+"""What keeping values between bounds may take from a mean or a variance, by a noisy histogram of the values.
 
-Bounds are chosen where noise hides what is beyond them: what they take is hardly ever known within a factor of two. In
-many ways that suit the noisy counts alike it is worked out how much it is; one that few pass is what it may be. What is
-cut off above makes a mean too small, and what is cut off below too large; a variance can only be too small, as values
-that are kept between bounds are nearer to each other.
+Bounds are chosen where noise hides what lies beyond them, so what they take is hardly ever known within a factor of
+two. It is worked out for many ways in which values could lie, all as likely by the noisy counts; the most that it may
+be is what few of these ways pass. What is cut off above makes a mean too small, and what is cut off below makes it too
+large. A variance can only become too small, as values between bounds are nearer to each other.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from dpnotebook.sql.aggregates.hidden_tail import endless_variance, possible_los
 
 Floats = NDArray[np.float64]
 
-SELDOM = 0.025  # of the ways, in which more is lost than is said to be the most: as seldom as noise passes an end
-# The same of variances: ways tell far more of these than columns have, beside which noise is little.
-SELDOM_SQUARED = 0.04
-RARELY = 0.035  # the same of what is lost by counts and sums, whose heavy tails are few and make intervals far longer
-LIKELY = 0.25  # that a variance has no end: then few far values decide about it, and more heavily
-PLACES = 5  # of a normal number, for what noise says of bins in which units are found
-KEPT = 81  # of the ways of either side, beside each of which are all of the other side
+SELDOM = 0.025  # the part of the ways that pass what is said to be the most: as seldom as noise passes either end
+SELDOM_SQUARED = 0.04  # the same for variances, of which ways foretell far larger losses than columns really have
+RARELY = 0.035  # the same for counts and sums: heavy tails are rare there, and would make intervals far longer
+LIKELY = 0.25  # the probability of an endless variance, from which on tails are taken to be heavy
+PLACES = 5  # quantiles of a normal number, that stand for noise in bins in which units are found
+KEPT = 81  # ways are kept for either side; each is combined with each of the other side
 ONE_VALUE = 1e-6  # of how large a value is: bins so narrow hold that value alone, as far as they tell
 FARTHER = math.sqrt(2.0)  # times as far each edge behind all bins is as the one before, as many as stand here
 FURTHER, FURTHER_SQUARED = 8, 4  # of variances fewer: what has far more is told of all columns with long tails else
@@ -163,9 +162,9 @@ def ways_lost(
     apart: bool = False,
     stable: bool = True,
 ) -> Floats:
-    """Return what is lost on the far side in all ways that are alike likely, shape (KEPT, respects).
+    """Return what is lost on the far side in ways that are all as likely, shape (KEPT, respects).
 
-    In half of them all values of a bin are the same, at its far end, as of those who have the most that there is.
+    In half of them all values of a bin lie at its far end: where many share the largest value that there is.
 
     Parameters
     ----------

@@ -1,11 +1,10 @@
 """By how much intervals of means and variances are longer for what bounds and norms move.
 
-What clipping moves is no noise: drawn again it is the same. An interval that knows of noise alone holds too seldom
-then. It is longer as if what is told of that was one more noise. What bounds of values take from an answer is told for
-either direction, and is passed as seldom as noise passes an end: an interval reaches so far beyond. How far norms move
-it is told as a root mean square over groups, which rather is too little, so that it counts for `STRETCHED` times as
-much. What values may do that are apart from all others is not in it: that would be ten times as long, and is said
-beside it.
+Clipping moves an answer by a bias and not by noise: it is the same each time. An interval for noise alone would hold
+too seldom, so it is made longer, as if the bias was one more noise. For bounds of values the bias is known in either
+direction, as a number that is passed as seldom as noise passes an end of an interval, and that much is added. For norms
+it is known as a root mean square over groups, which is rather too little, and counts `STRETCHED` times. What values
+that are far from all others may do is left out: intervals would be ten times as long, and cards say it beside them.
 
 Source: Armstrong and Kolesar, Optimal inference in a class of regression models, Econometrica 86 (2018), of intervals
 that know a bias.

@@ -1,9 +1,10 @@
 """By how much intervals of counts and sums are longer for what bounds take: as profiles and noisy answers tell it.
 
-Of units with many rows most may be in more groups than others are, each of which loses more then: up to so much as the
-noisy answers say that units may be spread. Where values of both signs make up for each other, nothing tells which of
-them lose more. A sum over rows that do not all count lacks those that do not, what bounds take from the others, and
-what units with many rows may have that others have not.
+The units that lose most by a norm are those with many rows. They may be concentrated in a few groups, and each of these
+loses more than its share then: how much more, at most, follows from how units can be spread over groups by the noisy
+answers. Where values of both signs cancel out, nothing tells which sign loses more. A sum in which not all rows count
+lacks three things: the rows that do not count, what bounds take from those that do, and that units with many rows may
+have other values.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from dpnotebook.sql.aggregates.taken import REACH, Taken
 
 Floats = NDArray[np.float64]
 
-SPREAD = 2.5  # times as far from 1 as in how many groups units are, at most, is in how many those are that lose most
-ONE_SIDED = 0.8  # of all that units add, what is left of it, from which on values of the other sign are few
+# A unit is in 1 + x groups, by all noisy answers at most; those that lose most are taken to be in 1 + SPREAD * x.
+SPREAD = 2.5
+ONE_SIDED = 0.8  # of all that units add: where so much is left after both signs cancel out, one sign is rare
 SURELY = 2.0  # standard deviations of noise, beyond which the sign of an answer is told
 USUAL_MEAN = 0.25  # of the largest value, what values are on average where nobody tells
 ANY = 0.5  # a confidence: of intervals that nobody looks at
@@ -82,7 +84,7 @@ def with_lost_planned(
 ) -> Measuring:
     """Return what will be measured, with about by how much intervals of counts and sums will be longer.
 
-    Where it is not known how large groups are, it is that of one that loses as much as others do.
+    Where it is not known how large groups are, it is that of a group that loses as much as all others.
 
     Parameters
     ----------
@@ -129,12 +131,12 @@ def _each_is_there(measuring: Measuring, part: AggregateInput) -> bool:
 
 
 def _tells(taken: Taken | None) -> bool:
-    """Return whether it is told of which answer how much is taken: not in records of earlier versions."""
+    """Return whether it is known how much is taken, and from how large an answer: earlier versions recorded neither."""
     return taken is not None and math.isfinite(taken.below) and taken.answer > 0.0
 
 
 def _whole(values: Floats, errors: Floats, signed: bool) -> tuple[float, int]:
-    """Return the size of all answers together, and their sign: 0 where they are of both."""
+    """Return the size of all answers together, and their sign; 0 for that where both signs are there."""
     total = float(values.sum())
     noise = float(np.sqrt((errors**2).sum()))
     if not signed:
