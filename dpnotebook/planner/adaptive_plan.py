@@ -22,7 +22,7 @@ from dpnotebook.planner.adaptive_rounds import FEW_CELLS, AdaptiveAnswers, Round
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.partwise import MAX_ANSWERS
-from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, Planned
+from dpnotebook.planner.plan import FACTORS, Alternative, BudgetState, Comparisons, Cost, Plan, Planned
 from dpnotebook.planner.plan_json import item_to_json, packed, plan_to_json, unpacked
 from dpnotebook.planner.pricing import scale_for_units
 from dpnotebook.planner.table import TableSchema
@@ -36,7 +36,6 @@ from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.workload import Identity, Marginals, Ones, Workload
 
-FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 CONDITIONAL = (
     "tables of counts that are not measured themselves follow from smaller tables and get no interval: how far they "
     "are off nobody measures"
@@ -174,11 +173,11 @@ def adaptive_plan(
     price = ledger.price(cells) if first else 0
 
     def prices(epsilon: float = accuracy.epsilon) -> Iterator[Alternative]:
-        yield Alternative.at(accountant, ledger.spent, price, expected[1], units, True)
+        yield Alternative.at(accountant, ledger.spent, price, expected[1], units, chosen=True)
         for factor in FACTORS:
             other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
             error = _errors(told, rounds, other, accuracy.confidence)[0][1]
-            yield Alternative.at(accountant, ledger.spent, ledger.price(told.whole(other)), error, other, False)
+            yield Alternative.at(accountant, ledger.spent, ledger.price(told.whole(other)), error, other, chosen=False)
 
     return Plan(
         question=question,

@@ -86,6 +86,9 @@ class BudgetState:
         return (mu / whole) ** 2
 
 
+FACTORS = (0.5, 2.0, 5.0)  # times the price of a plan: the other prices that it shows
+
+
 @dataclass(frozen=True)
 class Alternative:
     """The same question at another price.
@@ -111,7 +114,9 @@ class Alternative:
     affordable: bool
 
     @classmethod
-    def at(cls, accountant: Accountant, spent: int, price: int, error: float, units: int, chosen: bool) -> Alternative:
+    def at(
+        cls, accountant: Accountant, spent: int, price: int, error: float, units: int, *, chosen: bool
+    ) -> Alternative:
         """Return the alternative of taking `units`, of which the session pays `price`."""
         left = accountant.total - spent - price
         return cls(accountant.epsilon(units), error, accountant.epsilon(max(left, 0)), chosen, left >= 0)

@@ -25,7 +25,7 @@ from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import asked_before, by_itself, repeated, with_history
 from dpnotebook.planner.partwise import marginals_of, read_by_part
-from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
+from dpnotebook.planner.plan import FACTORS, Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
 from dpnotebook.planner.problem import Option, PlanningProblem
 from dpnotebook.planner.several import SeveralMeasures
@@ -40,7 +40,6 @@ from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload.terms import row_weights
 
-FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows, of a question that is asked by itself
 ERRORS = (2.0, 0.5, 0.25)  # errors beside the chosen one, where past answers help
 
 SURE = 2.0  # standard errors that an answer must be above nothing, to be a size that others can be compared with
@@ -543,7 +542,7 @@ def _others(way: Callable[[Accuracy], Option | None], option: Option, asking: _A
             found += [one for one in [way(_scaled(accuracy, factor))] if one is not None]
     accountant, spent = asking.accountant, asking.ledger.spent
     chosen, *others = (
-        Alternative.at(accountant, spent, price, one.half_width, price, one is option)
+        Alternative.at(accountant, spent, price, one.half_width, price, chosen=one is option)
         for one, price in zip(found, map(asking.price, found), strict=True)
     )
     # Beside a purchase others are better and cheaper for this question alone: what there is to choose is said apart.
@@ -563,7 +562,7 @@ def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
 def _other_prices(answers: Sequence[Answers], option: Option, asking: _Asking) -> list[Alternative]:
     """Return how wrong the answer would be at other prices."""
     accountant, table, spent = asking.accountant, asking.table, asking.ledger.spent
-    found = [Alternative.at(accountant, spent, asking.price(option), option.half_width, option.units, True)]
+    found = [Alternative.at(accountant, spent, asking.price(option), option.half_width, option.units, chosen=True)]
     epsilon = accountant.epsilon(option.units)
     shares = [units_of([item], table, accountant) for item in option.items]
     for factor in FACTORS:
@@ -576,7 +575,7 @@ def _other_prices(answers: Sequence[Answers], option: Option, asking: _Asking) -
             continue
         items = tuple(replace(item, scale=scale) for item, scale in zip(option.items, chosen, strict=True))
         price = asking.price(replace(option, items=items))
-        found.append(Alternative.at(accountant, spent, price, error, other, False))
+        found.append(Alternative.at(accountant, spent, price, error, other, chosen=False))
     return found
 
 

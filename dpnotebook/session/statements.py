@@ -173,7 +173,9 @@ class Statements:
             return found if earlier is None else earlier
 
         def looking(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
-            return with_look(decided(accuracy, fresh, route), lambda other: decided(other, False, None), self.most)
+            return with_look(
+                decided(accuracy, fresh, route), lambda other: decided(other, fresh=False, route=None), self.most
+            )
 
         return Route(looking, partial(self._stands, statement.table)).first(accuracy, fresh)
 

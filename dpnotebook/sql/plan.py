@@ -14,6 +14,7 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import (
     BESIDE_ERROR,
+    FACTORS,
     Action,
     Alternative,
     BudgetState,
@@ -54,7 +55,6 @@ FIND = (
 )
 OF_UNITS = "add up the rows of each unit, all of which count, and measure that: contribution='rows' draws rows instead"
 FIND_ROWS, FIND_GROUPS = FIND.format("rows", "over the same rows"), FIND.format("groups", "by the same groups")
-FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 
 @dataclass(frozen=True, repr=False)
@@ -359,7 +359,7 @@ def _priced_plan(
     total, first, spent = sum(priced.shares), _leading(parts), books.spent
 
     def prices() -> list[Alternative]:
-        chosen = Alternative.at(books.accountant, spent, paid, first.half_width, total, True)
+        chosen = Alternative.at(books.accountant, spent, paid, first.half_width, total, chosen=True)
         return [chosen, *_other_prices(asking, total)]
 
     return _plan(
@@ -467,7 +467,7 @@ def _answered_plan(asking: _Asking, one: AnsweredSelect, afresh: Callable[[], Pl
     statement, accuracy, books = asking.statement, asking.accuracy, asking.books
     parts = planned_measures(statement, one, accuracy.confidence, of_noise=accuracy.epsilon is None)
     half_width = _leading(parts).half_width
-    chosen = Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True)
+    chosen = Alternative.at(books.accountant, books.spent, 0, half_width, one.units, chosen=True)
     return _plan(
         asking,
         parts,
@@ -515,7 +515,7 @@ def _sharper_plan(asking: _Asking, one: Sharper, whole: int | None = None) -> St
     text = f"makes release #{number} sharper, from ±{half_width:,.4g} to ±{first.half_width:,.4g}"
 
     def prices() -> list[Alternative]:
-        found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, True)]
+        found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, chosen=True)]
         for factor in FACTORS:
             epsilon = float(f"{accountant.epsilon(one.units) * factor:.3g}")
             at_price = Accuracy(epsilon=epsilon, confidence=accuracy.confidence)
@@ -523,7 +523,7 @@ def _sharper_plan(asking: _Asking, one: Sharper, whole: int | None = None) -> St
             if other is not None and other.missing * LITTLE > other.units:
                 pays = books.price(cost_of(statement, other.missing, books))
                 error = next((e.half_width for e in other.errors if math.isfinite(e.half_width)), math.nan)
-                found.append(Alternative.at(accountant, books.spent, pays, error, other.units, False))
+                found.append(Alternative.at(accountant, books.spent, pays, error, other.units, chosen=False))
         return found
 
     return _plan(
@@ -651,7 +651,7 @@ def _other_prices(asking: _Asking, total: int) -> list[Alternative]:
         whole = sum(priced.shares)
         paid = books.price(cost_of(statement, whole, books))
         error = _leading(priced.parts).half_width
-        found.append(Alternative.at(accountant, books.spent, paid, error, whole, False))
+        found.append(Alternative.at(accountant, books.spent, paid, error, whole, chosen=False))
     return found
 
 

@@ -130,7 +130,7 @@ class _Viewer:
                 continue
             if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
                 raise self.reader.text.error("* stands in COUNT(*) only here; list keys and aggregates", item)
-            node = self.post(item.unalias(), False)
+            node = self.post(item.unalias(), aliases=False)
             name = item.alias or (
                 node.name if isinstance(node, exp.Column) else words_of(item.unalias(), self.reader.text)
             )
@@ -153,13 +153,13 @@ class _Viewer:
         if self.sets is not None:
             tail["group"] = self.sets
         if parts.get("having") is not None:
-            having = self.post(parts["having"].this, True)
+            having = self.post(parts["having"].this, aliases=True)
             if self.sets is not None:
                 tail["having"] = exp.Having(this=having)
             else:
                 tail["where"] = exp.Where(this=having)
         if parts.get("qualify") is not None:
-            tail["qualify"] = exp.Qualify(this=self.post(parts["qualify"].this, True))
+            tail["qualify"] = exp.Qualify(this=self.post(parts["qualify"].this, aliases=True))
         if parts.get("order") is not None:
             tail["order"] = exp.Order(expressions=[self._ordered(item) for item in parts["order"].expressions])
         for part in ("limit", "offset"):
@@ -176,10 +176,10 @@ class _Viewer:
                 raise self.reader.text.error(f"there is no column {place} in the list", inner)
             found.set("this", self.items[place - 1][0].copy())
         else:
-            found.set("this", self.post(item.this, True, alias_first=True))
+            found.set("this", self.post(item.this, aliases=True, alias_first=True))
         return found
 
-    def post(self, written: exp.Expr, aliases: bool, alias_first: bool = False) -> exp.Expr:
+    def post(self, written: exp.Expr, *, aliases: bool, alias_first: bool = False) -> exp.Expr:
         """Return an expression of the select over the columns of its release.
 
         Parameters
@@ -196,17 +196,19 @@ class _Viewer:
         if isinstance(written, exp.Query):
             return self.outer.scalar(written, self.environment, self.outer.known(self.columns))
         if isinstance(written, exp.Column):
-            return self._column(written, aliases, alias_first)
+            return self._column(written, aliases=aliases, alias_first=alias_first)
         key = self._key(written)
         if key is not None:
             return key
         copy = written.copy()
         for part, value in written.args.items():
             if isinstance(value, exp.Expression):
-                copy.set(part, self.post(value, aliases, alias_first))
+                copy.set(part, self.post(value, aliases=aliases, alias_first=alias_first))
             elif isinstance(value, list):
                 changed = [
-                    self.post(inner, aliases, alias_first) if isinstance(inner, exp.Expression) else inner
+                    self.post(inner, aliases=aliases, alias_first=alias_first)
+                    if isinstance(inner, exp.Expression)
+                    else inner
                     for inner in value
                 ]
                 copy.set(part, changed)
@@ -218,7 +220,7 @@ class _Viewer:
             return quoted(self.found.names[id(written)])
         return over_groups(written, self.select, self.found, self.reader)
 
-    def _column(self, written: exp.Column, aliases: bool, alias_first: bool) -> exp.Expr:
+    def _column(self, written: exp.Column, *, aliases: bool, alias_first: bool) -> exp.Expr:
         name = written.name.casefold()
         named = (
             [node for node, shown in self.items if shown.casefold() == name] if aliases and not written.table else []
