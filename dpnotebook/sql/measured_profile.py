@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -44,6 +44,8 @@ from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite.lengthened import STEPS, lengthened
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, is_near, measured_coarsely, measured_values
+
+_Searched = tuple[ValueHistogram, int]  # where values of a column are, and what finding that cost
 
 WORTH = 0.78  # times the error without weights, up to which groups are multiplied
 # What tells how large groups are: rows of units, whose vectors are clipped to so many.
@@ -137,12 +139,8 @@ def measured_profile(
     The norms by the number of the aggregate, what is recorded, by what it is found by, and the shares, where what that
     did not cost is the answers'.
     """
-    found: dict[int, Norms] = {}
-    told: dict[str, Any] = {}
-    values: dict[int, Bounds | None] = {}
+    found: dict[int, _Vectors] = {}
     first: dict[int, int] = {}
-    beside: dict[int, list[int]] = {}
-    searched: dict[int, list[tuple[ValueHistogram, int] | None]] = {}
     rest: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if not select.clips(i) or not needs_bounds(select, i, shares.known) or aggregate.bounds is not None:
@@ -152,62 +150,118 @@ def measured_profile(
         first[i] = operands(select)[found_with(select, at, shares.known)][0]
         if first[i] != i:
             continue
-        function, cost = function_of(aggregate.kind), shares.auto[at]
+        function, cost, searched = function_of(aggregate.kind), shares.auto[at], list[_Searched | None]()
         declared = values_of(aggregate)
-        values[i], cut = known.get(i, (None, NOT_KNOWN)) if declared is None else (declared, NOT_KNOWN)
-        if function.centres and values[i] is None:
+        values, cut = known.get(i, (None, NOT_KNOWN)) if declared is None else (declared, NOT_KNOWN)
+        if function.centres and values is None:
             columns = centred(aggregate)
             costs = of_columns(cost, len(columns), whole_of(select, shares, at))
             if is_near(aggregate):
-                searched[i] = [measured_coarsely(select, columns[0], accountant, costs.tries[0], run, draw)]
+                searched = [measured_coarsely(select, columns[0], accountant, costs.tries[0], run, draw)]
                 cost -= costs.tries[0]
             else:
-                searched[i] = [
+                searched = [
                     measured_values(select, one, accountant, costs, run, draw, keep) if one.values is None else None
                     for one in columns
                 ]
-                spent = sum(each[1] for each in searched[i] if each is not None)
-                rest[at] = cost - spent - (cost := of_norms(cost, len(columns)))
-        beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
-        scale = histogram_scale(accountant, cost - sum(beside[i]))
-        found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut, weights=select.weights)
+                spent = sum(each[1] for each in searched if each is not None)
+                of_norm = of_norms(cost, len(columns))
+                rest[at], cost = cost - of_norm - spent, of_norm
+        of_means = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
+        scale = histogram_scale(accountant, cost - sum(of_means))
+        norms = Norms((), scale, cost, groups, values if function.centres else None, cut, weights=select.weights)
+        found[i] = _Vectors(aggregate, norms, values, searched, of_means)
     shares = with_rest(select, shares, rest)
-    for i, columns_found in searched.items():
-        noise = noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
-        aggregate = select.aggregates[i]
-        function, keys = function_of(aggregate.kind), iter(profile_keys(select, i)[1:])
+    told: dict[str, Any] = {}
+    for i, vectors in found.items():
+        if vectors.searched:
+            noise = noise_of_values(select, i, cost_of(select, shares, i), accountant, even_groups)
+            told |= vectors.choose_values(profile_keys(select, i)[1:], noise, even_groups)
+    read, wanted = select.vectors or select, [i for i, vectors in found.items() if vectors.can_be_measured]
+    asked = [(found[i].aggregate, found[i].values) for i in wanted]
+    exact = dict(zip(wanted, histograms.norms(read, asked, run) if wanted else [], strict=True))
+    for i, vectors in found.items():
+        vectors.measure(exact.get(i), even_groups, accountant, draw)
+        told[profile_keys(select, i)[0]] = vectors.norms.to_json()
+    return {i: found[of].norms for i, of in first.items()}, told, shares
+
+
+@dataclass
+class _Vectors:
+    """The vectors of an aggregate, while a profile of them is measured.
+
+    Parameters
+    ----------
+    aggregate
+        The aggregate.
+    norms
+        What is known of their norms so far.
+    values
+        Bounds of the values in them; None where they are still to be found, or noise hid them.
+    searched
+        Of each column, where its values were found and what that cost; None of a column whose bounds were known.
+        Nothing where no bounds had to be found.
+    of_means
+        What histograms of what units have on average may cost, one for each; nothing for counts and sums.
+    """
+
+    aggregate: Aggregate
+    norms: Norms
+    values: Bounds | None
+    searched: Sequence[_Searched | None]
+    of_means: Sequence[int]
+
+    @property
+    def can_be_measured(self) -> bool:
+        """Whether it is known what they are centred by, where they are centred."""
+        return self.values is not None or not function_of(self.aggregate.kind).centres
+
+    def choose_values(self, keys: Iterable[str], noise: float, groups: float) -> dict[str, Any]:
+        """Choose bounds of the values that suit noise, and return what is recorded of where these are.
+
+        Parameters
+        ----------
+        keys
+            Of the columns that were searched, by which that is recorded.
+        noise
+            As for `ValueHistogram.bounds`.
+        groups
+            About how many groups of equal size there are.
+        """
+        function, told, places = function_of(self.aggregate.kind), dict[str, Any](), iter(keys)
         alone: MovedAlone = ()
-        for one, each in zip(centred(aggregate), columns_found, strict=True):
+        cut = self.norms.cut
+        for one, each in zip(centred(self.aggregate), self.searched, strict=True):
             if each is not None:
                 histogram, spent = each
-                values[i], cut = bounds, cut = histogram.bounds(one, noise, clipped=True)
-                told[next(keys)] = values_told(bounds, cut, spent, histogram, even_groups)
+                self.values, cut = bounds, cut = histogram.bounds(one, noise, clipped=True)
+                told[next(places)] = values_told(bounds, cut, spent, histogram, groups)
                 if bounds is not None and not (function.weighted or function.paired):
                     alone = histogram.moved_alone(bounds, squares=function.squares)
         if function.paired:
-            both = [None if each is None else each[0] for each in columns_found]
-            values[i], cut = of_clipped_pair(select.aggregates[i], both, noise)
-        found[i] = replace(found[i], values=values[i], cut=cut, alone=alone)
-    wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
-    read = select.vectors or select
-    exact = histograms.norms(read, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
-    counted = dict(zip(wanted, exact, strict=True))
-    nothing = np.zeros(norm_edges().size - 1, dtype=np.int64)
-    for i, norms in found.items():
-        counts = counted[i].counts if i in counted else nothing
+            both = [None if each is None else each[0] for each in self.searched]
+            self.values, cut = of_clipped_pair(self.aggregate, both, noise)
+        self.norms = replace(self.norms, values=self.values, cut=cut, alone=alone)
+        return told
+
+    def measure(
+        self, exact: histograms.ExactNorms | None, even_groups: float, accountant: Accountant, draw: Draw
+    ) -> None:
+        """Add noise to how many units have which norm, and to what these have on average; to nothing if None."""
+        norms = self.norms
+        counts = np.zeros(norm_edges().size - 1, dtype=np.int64) if exact is None else exact.counts
         noisy = counts + draw(accountant.noise, norms.scale, counts.size)
-        found[i] = replace(norms, counts=tuple(map(int, noisy)))
-        if i in counted and (sums := counted[i].sums) is not None:
-            scales = [histogram_scale(accountant, each) * STEPS_OF_MEANS for each in beside[i]]
-            means, ratios, squares = (
-                tuple(map(int, part + draw(accountant.noise, scale, part.size)))
-                for part, scale in zip(sums, scales, strict=True)
-            )
-            directed = is_centred(values[i] or ())
-            unit_means = UnitMeans(means, ratios, squares, scales[0], scales[-1], directed)
-            found[i] = replace(found[i], means=unit_means, even_groups=even_groups)
-        told[profile_keys(select, i)[0]] = found[i].to_json()
-    return {i: found[of] for i, of in first.items()}, told, shares
+        self.norms = replace(norms, counts=tuple(map(int, noisy)))
+        if exact is None or exact.sums is None:
+            return
+        scales = [histogram_scale(accountant, each) * STEPS_OF_MEANS for each in self.of_means]
+        means, ratios, squares = (
+            tuple(map(int, part + draw(accountant.noise, scale, part.size)))
+            for part, scale in zip(exact.sums, scales, strict=True)
+        )
+        directed = is_centred(self.values or ())
+        unit_means = UnitMeans(means, ratios, squares, scales[0], scales[-1], directed)
+        self.norms = replace(self.norms, means=unit_means, even_groups=even_groups)
 
 
 def measured_ranges(

@@ -462,8 +462,8 @@ PLANTED = (
         "of two histograms of values one is for nothing",
         "a first correlation costs a fifth more than is charged",
         "sql/measured_profile.py",
-        "spent = sum(each[1] for each in searched[i] if each is not None)",
-        "spent = max(each[1] for each in searched[i] if each is not None)",
+        "spent = sum(each[1] for each in searched if each is not None)",
+        "spent = max(each[1] for each in searched if each is not None)",
         (f"{PAIRS}::test_a_clipped_pair_and_its_profile_cost_what_it_costs",),
     ),
     Mutant(
