@@ -236,7 +236,7 @@ def measure_statement(
         if of_groups is not None:
             select = select.weighed(GroupWeights.from_json(of_groups))
         clips, values = (_bounds_from_json(charge.plan, part, i) for part in ("clips", "values"))
-        known = _Known(clips, values, _cuts_from_json(charge.plan, i))
+        known = _KnownBounds(clips, values, _cuts_from_json(charge.plan, i))
         several = any(needs_bounds(select, j, clips) for j in range(len(select.aggregates)))
         kept_rows = kept_for if several or select.rows_if_hidden else kept_before
         with nullcontext(select) if keep is None else kept_rows(select, _keeping(select, keep)) as read:
@@ -295,7 +295,7 @@ class _UnitsOfGroups(NamedTuple):
     noisy: Integers
 
 
-class _Known(NamedTuple):
+class _KnownBounds(NamedTuple):
     """What the plan of a charge says was found before of a private aggregation, by the numbers of the aggregates.
 
     Parameters
@@ -342,7 +342,7 @@ class _Tools:
 
 
 def _measured(
-    select: PrivateSelect, units: int, delta: Fraction, known: _Known, tools: _Tools
+    select: PrivateSelect, units: int, delta: Fraction, known: _KnownBounds, tools: _Tools
 ) -> tuple[Integers, Measuring, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, what they are, and their keys and bounds.
 
@@ -410,7 +410,7 @@ class _Finding:
         How many units groups have, where that was measured already.
     """
 
-    def __init__(self, select: PrivateSelect, share: Shares, known: _Known, tools: _Tools) -> None:
+    def __init__(self, select: PrivateSelect, share: Shares, known: _KnownBounds, tools: _Tools) -> None:
         self.select, self.share = select, share
         self.bounds: dict[int, Bounds | None] = dict(known.clips)
         self.cut = {i: taken for i, taken in known.cuts.items() if i in known.clips}

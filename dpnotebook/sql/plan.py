@@ -157,7 +157,7 @@ def make_statement_plan(
     SQLError
         If groups are not known beforehand and the budget has no delta for them, or shares pass the whole.
     """
-    asking = _Asking.of(statement, accuracy, relations, books, rows, declared)
+    asking = _AskedStatement.of(statement, accuracy, relations, books, rows, declared)
     try:
         units, anew = asking.least_price()
     except AccuracyError:
@@ -181,7 +181,7 @@ def make_statement_plan(
 
 
 @dataclass(frozen=True)
-class _Asking:
+class _AskedStatement:
     """A statement that is planned, and what is known of it.
 
     Parameters
@@ -212,7 +212,7 @@ class _Asking:
         books: StatementBooks,
         rows: float | None,
         declared: Callable[[], KnownGroups | None],
-    ) -> _Asking:
+    ) -> _AskedStatement:
         """Return what is asked with what is known of it; parameters as for `make_statement_plan`."""
         selects = tuple(with_known_weights(select, books) for select in statement.selects)
         statement = replace(statement, selects=selects)
@@ -237,7 +237,7 @@ class _Asking:
         return any(self.norms) or finds_values(self.statement) or any(select.rows_if_hidden for select in selects)
 
 
-def _paid_for_error(asking: _Asking) -> int:
+def _paid_for_error(asking: _AskedStatement) -> int:
     """Return the most that was paid before for this statement by its error: it was not kept, and less would not do.
 
     That is so whatever is foretold by now. 0 where no norm is known, and for an epsilon.
@@ -248,7 +248,9 @@ def _paid_for_error(asking: _Asking) -> int:
     return max((one.units for one in asking.books.told(statement.key, outline)), default=0)
 
 
-def _reusing_plan(asking: _Asking, units: int | None, afresh: Callable[[], Plan | None]) -> StatementPlan | None:
+def _reusing_plan(
+    asking: _AskedStatement, units: int | None, afresh: Callable[[], Plan | None]
+) -> StatementPlan | None:
     """Return the plan of what the release of another statement answers, or what one that is made sharper does.
 
     Parameters
@@ -273,7 +275,7 @@ def _reusing_plan(asking: _Asking, units: int | None, afresh: Callable[[], Plan 
     return _sharper_plan(asking, better, whole) if whole is None or better.missing < whole else None
 
 
-def _repeated_plan(asking: _Asking, units: int) -> StatementPlan | None:
+def _repeated_plan(asking: _AskedStatement, units: int) -> StatementPlan | None:
     """Return the plan of a statement that a release of the very statement answers; None where none is as good.
 
     With bounds that the price decides on, only what was delivered tells whether a release keeps an error.
@@ -304,7 +306,7 @@ def _repeated_plan(asking: _Asking, units: int) -> StatementPlan | None:
     )
 
 
-def _measuring_plan(asking: _Asking, units: int, *, anew: bool, fresh: bool) -> StatementPlan:
+def _measuring_plan(asking: _AskedStatement, units: int, *, anew: bool, fresh: bool) -> StatementPlan:
     """Return the plan of measuring a statement by itself.
 
     Parameters
@@ -352,7 +354,7 @@ def _measuring_plan(asking: _Asking, units: int, *, anew: bool, fresh: bool) -> 
 
 
 def _priced_plan(
-    asking: _Asking, priced: Priced, parts: Sequence[PlannedMeasure], paid: int, **more: Any
+    asking: _AskedStatement, priced: Priced, parts: Sequence[PlannedMeasure], paid: int, **more: Any
 ) -> StatementPlan:
     """Return the plan of a statement at a price of its own: of what is measured, or was measured for it before."""
     statement, books = asking.statement, asking.books
@@ -378,7 +380,7 @@ def _priced_plan(
 
 
 def _plan(
-    asking: _Asking,
+    asking: _AskedStatement,
     parts: Sequence[PlannedMeasure],
     units: int,
     paid: int,
@@ -462,7 +464,7 @@ def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks)
         return math.inf
 
 
-def _answered_plan(asking: _Asking, one: AnsweredSelect, afresh: Callable[[], Plan | None]) -> StatementPlan:
+def _answered_plan(asking: _AskedStatement, one: AnsweredSelect, afresh: Callable[[], Plan | None]) -> StatementPlan:
     """Return the plan of a statement that the release of another one answers; `afresh` makes that of measuring anew."""
     statement, accuracy, books = asking.statement, asking.accuracy, asking.books
     parts = planned_measures(statement, one, accuracy.confidence, of_noise=accuracy.epsilon is None)
@@ -485,7 +487,7 @@ def _answered_plan(asking: _Asking, one: AnsweredSelect, afresh: Callable[[], Pl
     )
 
 
-def _sharper_plan(asking: _Asking, one: Sharper, whole: int | None = None) -> StatementPlan:
+def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = None) -> StatementPlan:
     """Return the plan of making a release sharper.
 
     Parameters
@@ -638,7 +640,7 @@ def _delivered(
     return parts, tuple(dict.fromkeys([*filter(None, [select.drawn]), *beside]))
 
 
-def _other_prices(asking: _Asking, total: int) -> list[Alternative]:
+def _other_prices(asking: _AskedStatement, total: int) -> list[Alternative]:
     """Return how wrong the answers would be at other prices than `total`, in the accountant's units."""
     statement, books, found = asking.statement, asking.books, list[Alternative]()
     accountant = books.accountant
