@@ -367,7 +367,8 @@ def _measured(
             bounds |= {i: clip.bounds for i, clip in ranges.items()}
             cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
         if any(averages_units(select, i) for i in unbounded):
-            averaged, share = measured_units(select, clips, share, accountant, once, draw)
+            averaged, found, share = measured_units(select, clips, share, accountant, once, draw)
+            profile |= found
             bounds |= {i: clip.bounds for i, clip in averaged.items()}
             cut |= {i: clip.cut for i, clip in averaged.items() if clip.cut.known}
         if different := [i for i in unbounded if counts_values(select, i)]:

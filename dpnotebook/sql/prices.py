@@ -32,6 +32,7 @@ from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.known_values import KnownPairs, KnownValues, all_suited, known_ranges, known_values
+from dpnotebook.sql.measured_units import known_units
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -167,20 +168,20 @@ def price(
             for i, norms in told.items()
             if not renew or is_enough(select, i, norms, cost_of_finding(select, costs, i))
         }
-        counting_values = {
-            i: values
-            for i, values in known_new_values(select, books).items()
-            if not renew or values.is_enough(cost_of_finding(select, costs, i))
+        found_before = {
+            i: one
+            for i, one in (known_new_values(select, books) | known_units(select, books)).items()
+            if not renew or one.is_enough(cost_of_finding(select, costs, i))
         }
         foretold = _FoundAnew.of(select, costs, ranges, usable) if anew else None
         if anew and counting_rows is not None:
             counting_rows = counting_rows.told_with(noisier ** (-1.0 / accountant.law.power))
         if foretold is None:
-            first = {*certain, *ranges, *counting_values}
+            first = {*certain, *ranges, *found_before}
             costs = shares(select, share, accountant, first) if first else costs
         suits = all_suited(select, ranges, costs, accountant)
         suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
-        suited |= {i: values.clip(select, i, costs, accountant) for i, values in counting_values.items()}
+        suited |= {i: one.clip(select, i, costs, accountant) for i, one in found_before.items()}
         if usable and foretold is None:
             costs = shares(select, share, accountant, {**usable, **certain, **suited})
         found = clips(select, usable, costs, accountant, layered=renew) | certain | suited
