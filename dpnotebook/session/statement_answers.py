@@ -446,8 +446,8 @@ class _Finding:
             self._take(ranges, found)
         if any(averages_units(self.select, i) for i in unbounded):
             clips = self._known.clips
-            averaged, self.share = measured_units(self.select, clips, self.share, accountant, self._once, draw)
-            self._take(averaged, {})
+            averaged, found, self.share = measured_units(self.select, clips, self.share, accountant, self._once, draw)
+            self._take(averaged, found)
         if different := [i for i in unbounded if counts_values(self.select, i)]:
             run = self._run
             chosen, found = measured_new_values(self.select, self.share, accountant, different, secret, run, draw)

@@ -1,7 +1,8 @@
 """Finds what averages by unit lack: a centre of all values, how far those of one unit are from it, how many rows.
 
 Each of these is read off noisy histograms that count a unit once. How far values are from the centre is looked at when
-that is known: it is a noisy number, and so public.
+that is known: it is a noisy number, and so public. What was found serves each later price: bounds that suit its noise
+follow from the same histograms.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ from dpnotebook.sql.aggregates.value_range import (
     with_tails,
 )
 from dpnotebook.sql.aggregates.weighted import product_of
+from dpnotebook.sql.known_values import COARSER
 from dpnotebook.sql.profile import Clip, Run
+from dpnotebook.sql.profile_keys import Books, recorded, units_key
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import key_names
@@ -66,7 +69,7 @@ MEAN, AWAY, ROWS = Aggregate(AVERAGE.kind, "", 0), Aggregate("sum", "", 0), Aggr
 
 def measured_units(
     select: PrivateSelect, known: Mapping[int, Any], shares: Shares, accountant: Accountant, run: Run, draw: Draw
-) -> tuple[dict[int, Clip], Shares]:
+) -> tuple[dict[int, Clip], dict[str, Any], Shares]:
     """Measure what bounds averages by unit.
 
     Parameters
@@ -86,37 +89,114 @@ def measured_units(
 
     Returns
     -------
-    The bounds by the number of the aggregate, without any where noise hides them, and the shares, where what that did
-    not cost is the answers'.
+    The bounds by the number of the aggregate, without any where noise hides them, what is recorded, by what it is found
+    by, and the shares, where what that did not cost is the answers'.
     """
     clips: dict[int, Clip] = {}
+    told: dict[str, Any] = {}
     rest: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if i in known or not averages_units(select, i) or aggregate is not select.aggregates[i]:
             continue
         of = found_with(select, at, shares.known)
-        answer = cost_of(select, shares, i)
-        clips[i], spent = _measured(select, i, shares.auto[of], answer, accountant, run, draw)
+        found, spent = _measured(select, i, shares, shares.auto[of], accountant, run, draw)
+        clips[i] = Clip(None) if found is None else found.clip(select, i, shares, accountant)
+        if found is not None and clips[i].bounds is not None:
+            told[units_key(select, aggregate)] = found.to_json()
         rest[of] = shares.auto[of] - spent
-    return clips, with_rest(select, shares, rest)
+    return clips, told, with_rest(select, shares, rest)
+
+
+@dataclass(frozen=True)
+class KnownUnits:
+    """What units have beside a centre, as it was found: what `KnownValues` is for the bounds of their rows.
+
+    Parameters
+    ----------
+    centre, length
+        What values count from, and in which length.
+    rows
+        How many rows of a unit count at most.
+    numbers, away
+        How many rows units have, and what their values come to beside the centre.
+    units
+        What finding it cost, in the accountant's units.
+    """
+
+    centre: Fraction
+    length: Fraction
+    rows: Fraction
+    numbers: ValueHistogram
+    away: ValueHistogram
+    units: int
+
+    def is_enough(self, wanted: int) -> bool:
+        """Return whether it serves where it could be found anew for so many units; see `KnownValues`."""
+        return self.units * COARSER >= wanted
+
+    def clip(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> Clip:
+        """Return the bounds that suit what an average may cost, and what they take; none where noise hides them."""
+        lost = self.numbers.taken(ROWS, (Fraction(0), self.rows))
+        bounds, cut = self.away.bounds(AWAY, _noise(select, index, costs, accountant)[1])
+        if bounds is None or not lost.known:
+            return Clip(None)
+        low, high = (self.centre + bound for bound in bounds)
+        lost = _rows_lost(self.numbers, (Fraction(0), self.rows), lost)
+        taken = _of_mean(cut, lost, float(self.length))
+        return Clip((low, high, self.centre, self.length, self.rows), cut=taken)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        told = {name: str(getattr(self, name)) for name in ("centre", "length", "rows")}
+        return told | {"numbers": self.numbers.to_json(), "away": self.away.to_json(), "units": self.units}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> KnownUnits:
+        """Return what `to_json` wrote."""
+        centre, length, rows = (Fraction(told[name]) for name in ("centre", "length", "rows"))
+        numbers, away = (ValueHistogram.from_json(told[name]) for name in ("numbers", "away"))
+        return cls(centre, length, rows, numbers, away, int(told["units"]))
+
+
+def known_units(select: PrivateSelect, books: Books) -> dict[int, KnownUnits]:
+    """Return what was found before of averages by unit, by the numbers of the aggregates.
+
+    Parameters
+    ----------
+    select, books
+        The private aggregation, and the ledger.
+    """
+    found = {}
+    for i, aggregate in enumerate(select.aggregates):
+        if averages_units(select, i):
+            key = units_key(select, aggregate)
+            known = [KnownUnits.from_json(told) for told in recorded(books.records(key), key)]
+            if known:
+                found[i] = max(known, key=lambda one: one.units)
+    return found
+
+
+def _noise(select: PrivateSelect, index: int, shares: Shares, accountant: Accountant) -> tuple[float, float]:
+    """Return the noise on a number of rows, and on what values come to beside a centre, for what an average costs."""
+    cost = cost_of(select, shares, index)
+    of_rows, of_sum = (accountant.scale(int(cost * share), 1) for share in (1 - SUM_SHARE, SUM_SHARE))
+    return math.sqrt(accountant.law.variance(of_rows)), math.sqrt(accountant.law.variance(of_sum))
 
 
 def _measured(
-    select: PrivateSelect, index: int, cost: int, answer: int, accountant: Accountant, run: Run, draw: Draw
-) -> tuple[Clip, int]:
-    """Return the bounds of an average, and what finding them cost."""
+    select: PrivateSelect, index: int, shares: Shares, cost: int, accountant: Accountant, run: Run, draw: Draw
+) -> tuple[KnownUnits | None, int]:
+    """Return what bounds of an average follow from, and what finding it cost; None where noise hides how many rows."""
     costs, law = of_units(cost), accountant.law
     asking = _Histograms(accountant, run, draw)
     each = _rows_of(select, index, Fraction(0))
     found, spent = _centre(each, costs, asking)
-    scales = [accountant.scale(int(answer * share), 1) for share in (1 - SUM_SHARE, SUM_SHARE)]
-    of_number, of_sum = (math.sqrt(law.variance(scale)) for scale in scales)
     of_rows = costs.of_rows(found.units, law)
     numbers = asking.histogram(each, ROWS, row_edges(), histogram_scale(accountant, of_rows))
-    between, lost = numbers.bounds(ROWS, of_number)
+    between, lost = numbers.bounds(ROWS, _noise(select, index, shares, accountant)[0])
     spent += of_rows
     if between is None or not lost.known:
-        return Clip(None), spent
+        return None, spent
     most = max(between[1], Fraction(1))
     away = _rows_of(select, index, found.centre, most)
     if found.within is None:
@@ -127,13 +207,8 @@ def _measured(
         low, high = (most * (bound - found.centre) for bound in found.within)
         edges = range_edges((-narrow, narrow), (min(low, -far), max(high, far)))
         told = asking.histogram(away, AWAY, edges, histogram_scale(accountant, of_away))
-    bounds, cut = told.bounds(AWAY, of_sum)
     spent += of_away
-    if bounds is None:
-        return Clip(None), spent
-    low, high = (found.centre + bound for bound in bounds)
-    taken = _of_mean(cut, _rows_lost(numbers, between, lost), float(found.length))
-    return Clip((low, high, found.centre, found.length, most), cut=taken), spent
+    return KnownUnits(found.centre, found.length, most, numbers, told, spent), spent
 
 
 def row_edges() -> Floats:

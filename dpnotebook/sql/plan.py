@@ -24,7 +24,14 @@ from dpnotebook.planner.plan import (
     PlannedMeasure,
 )
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import cost_of_finding, counts_values, has_range, needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import (
+    averages_units,
+    cost_of_finding,
+    counts_values,
+    has_range,
+    needs_bounds,
+    shares,
+)
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
@@ -576,7 +583,8 @@ def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, 
         (select, i)
         for select, known in zip(statement.selects, priced.clips, strict=True)
         for i in range(len(select.aggregates))
-        if needs_bounds(select, i, known) and (select.clips(i) or has_range(select, i) or counts_values(select, i))
+        if needs_bounds(select, i, known)
+        and any(is_found(select, i) for is_found in (PrivateSelect.clips, has_range, counts_values, averages_units))
     ]
 
 

@@ -32,6 +32,7 @@ from dpnotebook.sql.aggregates.moved import with_moved
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.known_values import KnownPairs, KnownValues, all_suited, known_ranges, known_values
+from dpnotebook.sql.measured_units import KnownUnits, known_units
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.rows_profile import counted_rows, known_rows, rows_sought
 from dpnotebook.sql.select import Aggregate, PrivateSelect, is_column
@@ -178,14 +179,15 @@ class _Usable(NamedTuple):
     ----------
     certain
         Norms that need no measurement.
-    norms, ranges, values
-        What was measured precisely enough: norms of units, bounds of values, and how many different values units have.
+    norms, ranges, of_units
+        What was measured precisely enough: norms of units, bounds of values, and how many different values units have
+        or what they have on average.
     """
 
     certain: Mapping[int, Clip]
     norms: Mapping[int, Norms]
     ranges: Mapping[int, KnownValues | KnownPairs]
-    values: Mapping[int, KnownNewValues]
+    of_units: Mapping[int, KnownNewValues | KnownUnits]
 
 
 @dataclass(frozen=True)
@@ -275,7 +277,12 @@ class _Pricing:
     ) -> _Usable:
         """Return what is known precisely enough for what finding it would cost: for an error all that is known."""
 
-        def is_enough_of(i: int, known: KnownValues | KnownPairs | KnownNewValues) -> bool:
+        of_units: dict[int, KnownNewValues | KnownUnits] = {
+            **known_new_values(select, self.books),
+            **known_units(select, self.books),
+        }
+
+        def is_enough_of(i: int, known: KnownValues | KnownPairs | KnownNewValues | KnownUnits) -> bool:
             return not self.renew or known.is_enough(cost_of_finding(select, costs, i))
 
         return _Usable(
@@ -287,7 +294,7 @@ class _Pricing:
                 and (not self.renew or is_enough(select, i, told, cost_of_finding(select, costs, i)))
             },
             {i: told for i, told in known_ranges(select, self.books).items() if is_enough_of(i, told)},
-            {i: told for i, told in known_new_values(select, self.books).items() if is_enough_of(i, told)},
+            {i: told for i, told in of_units.items() if is_enough_of(i, told)},
         )
 
     def _clips(
@@ -298,12 +305,12 @@ class _Pricing:
         What need not be found leaves the answers more; not where it is to be found anew.
         """
         accountant = self.books.accountant
-        at_hand = {*usable.certain, *usable.ranges, *usable.values}
+        at_hand = {*usable.certain, *usable.ranges, *usable.of_units}
         if at_hand and not self.anew:
             costs = shares(select, share, accountant, at_hand)
         suits = all_suited(select, usable.ranges, costs, accountant)
         suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
-        suited |= {i: values.clip(select, i, costs, accountant) for i, values in usable.values.items()}
+        suited |= {i: one.clip(select, i, costs, accountant) for i, one in usable.of_units.items()}
         if usable.norms and not self.anew:
             costs = shares(select, share, accountant, {**usable.norms, **usable.certain, **suited})
         found = clips(select, usable.norms, costs, accountant, layered=self.renew)

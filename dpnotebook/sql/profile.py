@@ -47,6 +47,7 @@ from dpnotebook.sql.profile_keys import (
     Books,
     all_keys,
     key_of,
+    profile_keys,
     recorded,
     subsets_of,
     values_of,
@@ -243,6 +244,8 @@ def profiled(select: PrivateSelect, books: Books) -> list[Any]:
     for i in range(len(select.aggregates)):
         if select.clips(i):
             known_values(select, i, seen)
+        for key in profile_keys(select, i):
+            seen.records(key)
     return list(seen.found.values())
 
 

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from dpnotebook.sql.aggregates.budget_split import counts_values, has_range
+from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values, has_range
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.centring import of_both
@@ -44,6 +44,8 @@ def profile_keys(select: PrivateSelect, index: int) -> list[str]:
     """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
     if counts_values(select, index):
         return [values_key(select, select.aggregates[index])]
+    if averages_units(select, index):
+        return [units_key(select, select.aggregates[index])]
     if not select.clips(index):
         return [range_key(select, one) for one in ranged(select, index)]
     return _keys(select, index, key_of)
@@ -58,6 +60,11 @@ def ranged(select: PrivateSelect, index: int) -> list[Aggregate]:
 def values_key(select: PrivateSelect, aggregate: Aggregate) -> str:
     """Return by what is found how many different values units have."""
     return key_of(DIFFERENT, select, aggregate)
+
+
+def units_key(select: PrivateSelect, aggregate: Aggregate) -> str:
+    """Return by what is found what bounds an average of what each unit has."""
+    return key_of("averages", select, aggregate)
 
 
 def range_key(select: PrivateSelect, aggregate: Aggregate) -> str:

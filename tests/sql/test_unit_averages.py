@@ -20,9 +20,10 @@ from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy
 from dpnotebook.sql.bounded_sums import Totals
-from dpnotebook.sql.measured_units import measured_units
+from dpnotebook.sql.measured_units import KnownUnits, measured_units
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.select import Aggregate, Contribution, PrivateSelect
 from dpnotebook.testing import exact_session
@@ -93,7 +94,7 @@ def test_bounds_are_found_for_what_is_given_for_that(epsilon, people):
         return np.zeros(size, dtype=np.int64)
 
     run = connect(table(units % 50 + 1.0, units % 7 + 1.0))
-    found, rest = measured_units(chosen, {}, given, LAPLACE, run, draw)
+    found, _, rest = measured_units(chosen, {}, given, LAPLACE, run, draw)
     spent = UNITS * sum(1 / scale for scale in drawn)
     assert sum(rest.auto) - 8 <= spent <= sum(rest.auto)
     assert given.total - 4 <= rest.total <= given.total <= total
@@ -113,7 +114,7 @@ def test_they_are_read_off_noisy_numbers():
     units = np.arange(3_000)
     run, centres = connect(table(units % 50 + 1.0, units % 7 + 1.0)), set()
     for _ in range(3):
-        found, _ = measured_units(
+        found, *_ = measured_units(
             chosen, {}, given, LAPLACE, run, lambda noise, scale, size: random.integers(-60, 60, size)
         )
         centres.add(found[0].bounds[2])
@@ -132,9 +133,9 @@ def test_postgresql_has_the_same_of_units_that_are_strange(postgres):
         return np.zeros(size, dtype=np.int64)
 
     with connect_postgres(postgres, "unit_rows", kinds, rows) as run:
-        bounds, _ = measured_units(there, {}, given, LAPLACE, run, silent)
+        bounds, *_ = measured_units(there, {}, given, LAPLACE, run, silent)
         found = totals(there, of.components, run, SECRET)
-    same, _ = measured_units(of_units(), {}, given, LAPLACE, connect(here), silent)
+    same, *_ = measured_units(of_units(), {}, given, LAPLACE, connect(here), silent)
     assert bounds[0].bounds == same[0].bounds
     assert bounds[0].bounds is not None
     np.testing.assert_array_equal(found.numbers, totals(of_units(), of.components, connect(here), SECRET).numbers)
@@ -248,3 +249,28 @@ def test_the_card_says_that_all_rows_count(payments):
         assert "contribution='rows'" in told
         assert "one row" not in told
         assert "at most two thirds" in plan.assumption
+
+
+def test_what_was_found_is_not_bought_twice():
+    """The second price goes to the answer alone; bounds suit its noise."""
+    random = np.random.default_rng(6)
+    who = np.repeat(np.arange(4_000), 1 + random.poisson(6, 4_000))
+    frame = pd.DataFrame({"who": who, "x": random.lognormal(3, 1, who.size)})
+    with dpn.Session(dpn.Budget(20.0), ":memory:", confirm="never") as session:
+        session.protect(frame, "t", unit="who", max_rows=40)
+        first = session.sql("SELECT AVG(x) AS a FROM t", epsilon=0.5).run()
+        query = session.sql("SELECT AVG(x) AS a FROM t", epsilon=1.0)
+        assert math.isfinite(query.plan.std_error)  # told before, as the bounds are known
+        second = query.run()
+        assert session.spent.epsilon == pytest.approx(1.5)
+        profiles = [session.ledger.get(one.number).details["selects"][0].get("profile", {}) for one in (first, second)]
+        assert [len(one) for one in profiles] == [1, 0]
+        (known,) = (KnownUnits.from_json(told) for told in profiles[0].values())
+        assert KnownUnits.from_json(known.to_json()) == known
+        scales = [
+            Measuring.from_json(session.ledger.get(one.number).details["selects"][0]["measuring"]).blocks[0].scale
+            for one in (first, second)
+        ]
+        assert scales[0] / scales[1] > 2.0
+        elsewhere = session.sql("SELECT AVG(x) AS a FROM t WHERE x > 5", epsilon=0.5).run()  # of other rows anew
+        assert len(session.ledger.get(elsewhere.number).details["selects"][0]["profile"]) == 1
