@@ -60,6 +60,7 @@ from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, placed_sq
 from dpnotebook.sql.rewrite.kept import kept_before, kept_for
 from dpnotebook.sql.rewrite.profiles import SPARE, KeepHow
 from dpnotebook.sql.rows_profile import measured_rows
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_to_json, statement_from_json, statement_to_json
@@ -75,7 +76,6 @@ ONE_NORM = "one_norm"  # in plans that promise an error: what is found may not b
 
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
-Run = Callable[[str], dict[str, NDArray[Any]]]
 Keep = Callable[..., AbstractContextManager[str | None]]
 Earlier = Callable[[int], Record]
 

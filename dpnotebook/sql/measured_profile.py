@@ -38,10 +38,11 @@ from dpnotebook.sql.aggregates.unit_means import UnitMeans
 from dpnotebook.sql.bounded_sums import Component, Totals
 from dpnotebook.sql.group_weights import GroupWeights, of_equal_size, weights_by_size
 from dpnotebook.sql.known_values import noise_of_values, of_clipped_pair, of_pair, values_told
-from dpnotebook.sql.profile import Clip, Norms, Run
+from dpnotebook.sql.profile import Clip, Norms
 from dpnotebook.sql.profile_keys import centred, profile_keys, range_key, values_of
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite.lengthened import STEPS, lengthened
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import MovedAlone, ValueHistogram, is_near, measured_coarsely, measured_values
 

@@ -48,11 +48,12 @@ from dpnotebook.sql.aggregates.value_range import (
 )
 from dpnotebook.sql.aggregates.weighted import product_of
 from dpnotebook.sql.known_values import COARSER
-from dpnotebook.sql.profile import Clip, Run
+from dpnotebook.sql.profile import Clip
 from dpnotebook.sql.profile_keys import Books, recorded, units_key
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import key_names
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import ValueHistogram, measured_values, units_between
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, measured_by, needs_bounds
@@ -58,7 +57,6 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.value_histogram import MovedAlone
 
-Run = Callable[[str], dict[str, NDArray[Any]]]
 NEARLY = Fraction(999, 1000)  # times the most that a norm may be: from there on it is that, as norms are rounded
 AWAY = 0.5  # the rows that clipping cuts off are at most so many half-widths of the bounds of values from the mean
 APART = 8.0  # lengths (standard deviations, about): means of units that noise hides lie no farther from all others

@@ -25,10 +25,11 @@ from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, 
 from dpnotebook.sql.aggregates.weights_moved import AVERAGED, PAIRED, RANKED
 from dpnotebook.sql.known_values import COARSER, HIDDEN
 from dpnotebook.sql.level_texts import dumps, level_texts
-from dpnotebook.sql.profile import Run, noise_of_one
+from dpnotebook.sql.profile import noise_of_one
 from dpnotebook.sql.profile_keys import Books, recorded
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite.profiles import rows_of_units
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 USUAL_WORTH = 0.5  # of the largest value, what a row adds to a sum where nobody knows

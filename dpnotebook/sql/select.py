@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 ContributionKind = Literal["rows", "groups", "l2"]
 Selection = Literal["all", "threshold", "public"]
+BoundsFrom = Literal["written", "declared", "follows", "auto"]  # what says the bounds of an aggregate
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class Aggregate:
     name: str
     input: int | None = None
     bounds: tuple[Fraction, ...] | None = None
-    bounds_from: Literal["written", "declared", "follows", "auto"] = "written"
+    bounds_from: BoundsFrom = "written"
     epsilon: Fraction | None = None
     fractions: tuple[float, ...] = ()
     array: bool = False

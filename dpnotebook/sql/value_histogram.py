@@ -7,7 +7,7 @@ round; from the histogram they follow anew for every statement, at no cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -62,10 +62,10 @@ from dpnotebook.sql.aggregates.value_range import (
     with_tails,
 )
 from dpnotebook.sql.rewrite import profiles as histograms
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 MovedAlone = tuple[tuple[float, float, float, float, float], ...]  # norms, and for each what `Lost` has
-Run = Callable[[str], dict[str, NDArray[Any]]]
 
 OF_RATIOS: dict[tuple[bool, bool], Answer] = {  # clipped, of squares
     (False, False): "means", (False, True): "squares", (True, False): "vectors", (True, True): "square vectors",

@@ -27,10 +27,11 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.known_values import COARSER
-from dpnotebook.sql.profile import Clip, Run, noise_of_one
+from dpnotebook.sql.profile import Clip, noise_of_one
 from dpnotebook.sql.profile_keys import Books, recorded, values_key
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.different_values import matched, matching_sql, values_of_units
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 

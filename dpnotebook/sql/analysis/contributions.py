@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Attribute, Bins, Range
 from dpnotebook.errors import shorten
+from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.statement_parser import Call, Clause
-from dpnotebook.sql.select import Contribution, PrivateSelect
+from dpnotebook.sql.select import BoundsFrom, Contribution, PrivateSelect
 from dpnotebook.sql.statement import Relation
-
-Bounds = tuple[Fraction, ...]
-From_ = Literal["written", "declared", "follows", "auto"]
 
 MAX_EDGES = 1_024
 # Rows of a unit that count where nobody has said how many, of what is neither a count nor a sum: as many as GoogleSQL
@@ -280,7 +277,7 @@ def _can_be_clipped(call: Call) -> bool:
 
 def bounds_of(
     call: Call, values: Bounds | None, lost: str | None, limits: Limits, node: exp.Expr
-) -> tuple[Bounds | None, From_]:
+) -> tuple[Bounds | None, BoundsFrom]:
     """Return the bounds of an aggregate and where they are from; None: to be found privately.
 
     Parameters

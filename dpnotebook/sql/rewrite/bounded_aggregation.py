@@ -9,13 +9,12 @@ to an L2 norm is the usual step before Gaussian noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import whole_sum
 from dpnotebook.errors import EngineError
@@ -34,6 +33,7 @@ from dpnotebook.sql.rewrite.different_values import matched, matching_sql
 from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import PrivateSelect
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "totals_sql",
 ]
 
-Run = Callable[[str], dict[str, NDArray[Any]]]
 
 MOST = 1 << 53  # whole numbers up to here are floating-point numbers too
 

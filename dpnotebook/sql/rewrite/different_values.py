@@ -13,7 +13,7 @@ Source: Knop and Steinke, Counting distinct elements under person-level differen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,10 @@ from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.contribution_sampling import draw_values
 from dpnotebook.sql.rewrite.magnitudes import counted, units_by_bin
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import PrivateSelect
 
 Columns = Mapping[str, NDArray[Any]]
-Run = Callable[[str], dict[str, NDArray[Any]]]
 
 NUMBERS = ("group_no", "unit_no", "value_no", "places")
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,9 +9,8 @@ from dpnotebook.dialect.attributes import number, whole_sum
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import PrivateSelect
-
-Run = Callable[[str], dict[str, NDArray[Any]]]
 
 STEPS = 1 << 20  # of 1, which a unit adds at most to each of both sums
 LONG = 8  # rows, from which on units count alike

@@ -19,9 +19,8 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, of_kept, values_of
 from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import Aggregate, PrivateSelect
-
-Run = Callable[[str], dict[str, NDArray[Any]]]
 
 
 def magnitudes(select: PrivateSelect, aggregate: Aggregate, run: Run) -> NDArray[np.int64]:

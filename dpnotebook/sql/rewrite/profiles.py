@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,9 @@ from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.magnitudes import counted, magnitude_bin, shared_by_bin, shared_values, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.run import Run
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
-Run = Callable[[str], dict[str, NDArray[Any]]]
 Keep = Callable[[str], AbstractContextManager[str | None]]
 How = Literal["meanwhile", "spare", "spared"]
 SPARE: How = "spare"
