@@ -20,8 +20,8 @@ PLANTED = (
         "a variance and its root are measured apart, each with the noise that both pay for",
         "a person loses twice what is charged",
         "sql/aggregates/building.py",
-        "if (before := measured_before(select, i)) is not None:",
-        "if (before := measured_before(select, i)) is not None and not function_of(aggregate.kind).squares:",
+        "        if by[i] != i:  # whatever",
+        "        if by[i] != i and not function_of(aggregate.kind).squares:  # whatever",
         ("sql/test_sql_privacy.py::test_a_variance_and_its_root_together_cost_what_is_charged",),
     ),
     Mutant(
@@ -168,8 +168,8 @@ PLANTED = (
         "a mean's pair of sums is paid for by half",
         "averages in a pure session lose twice what is charged",
         "sql/aggregates/ratios.py",
-        "blocks: tuple[int, ...] = (builder.block((c, n), pair, 2 * half, cost),)",
-        "blocks: tuple[int, ...] = (builder.block((c, n), pair, half, cost),)",
+        "(builder.block((c, n, m) if every_row else (c, n), pair, 2 * half, cost),)",
+        "(builder.block((c, n, m) if every_row else (c, n), pair, half, cost),)",
         (WORST,),
     ),
     Mutant(
