@@ -9,6 +9,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import WorkloadError
+from dpnotebook.planner import redraws
 from dpnotebook.privacy.tails import half_widths, kappa
 
 WARDS = ["Cardio", "Onco", "Paeds", "ICU"]
@@ -145,3 +146,21 @@ def test_a_total_says_which_groups_it_is_of_and_that_each_lacks_what_is_cut_off(
         session.protect(frame, "stays", unit="who", domain={"ward": WARDS})
         declared = session.sql("SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward", epsilon=1.0).run()
         assert not any("groups that are shown" in note for note in declared.sum().notes)
+
+
+def test_few_answers_that_rest_on_many_numbers_are_redrawn_by_what_these_count_for(monkeypatch):
+    """Of 300 numbers and more: the same draws as one by one, that are worked out together."""
+    each, one_by_one = redraws._of_draws, []
+    monkeypatch.setattr(redraws, "_of_draws", lambda *given: one_by_one.append(1) or each(*given))
+    random = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": random.integers(0, 20, 1_000), "b": random.integers(0, 15, 1_000)})
+    with closing(dpn.Session(dpn.Budget(30.0), ":memory:", confirm="never")) as session:
+        table = session.protect(frame, "t", domain={"a": dpn.Range(0, 19), "b": dpn.Range(0, 14)})
+        table.crosstab("a", "b", epsilon=0.5).run()
+        table.histogram("a", epsilon=0.5).run()
+        release = table.histogram("a", error=30).run()
+        together = release.samples(500)["value"].to_numpy()
+        assert not one_by_one
+        monkeypatch.setattr(redraws, "MOST_WEIGHTS", 0)
+        assert np.allclose(together, release.samples(500)["value"], rtol=0, atol=1e-9)
+        assert one_by_one

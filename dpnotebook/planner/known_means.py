@@ -401,12 +401,16 @@ def _missing(means: KnownMeans, share: float | None, target: float) -> float:
     """
     information, nobody = _information(means), means.worst(None) == 0  # of whom all is known
     information = np.where(nobody, 0.0, information)
+    exact = np.isinf(information).any(axis=0)  # one of the sums is known, as where no value is below the upper bound
+    finite = np.where(exact, 0.0, information)
     low, high = 0.0, 1 / target
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        one, other, off = information[0] + middle, information[1] + middle, information[2]
+        one, other, off = finite[0] + middle, finite[1] + middle, finite[2]
         determinant = one * other - off**2
         after = np.stack([other, one, -off]) / np.where(determinant > 0, determinant, np.nan)
+        apart = np.append(1 / (information[:2] + middle), np.zeros((1, exact.size)), axis=0)
+        after = np.where(exact, apart, after)
         enough = (_worst(after, share) <= target) | nobody
         low, high = (low, middle) if enough.all() else (middle, high)
     return high

@@ -351,6 +351,8 @@ class Plan(ShowsCard):
         Which rows of a unit the exact answer is over; empty where it is over all.
     asked_as
         How its error was asked for, where that was relative to the answer and `accuracy` is what was planned for it.
+    of_statement
+        The epsilon that was given with a statement which measured by itself might have been closer; else None.
     assumed
         How many rows the errors of its means rest on, in all groups, and whether that was a guess; None where there are
         no means, and where somebody said how many rows to assume.
@@ -415,6 +417,7 @@ class Plan(ShowsCard):
     prepaid: str = ""
     counted: str = ""
     asked_as: str = ""
+    of_statement: float | None = None
     assumed: tuple[float | None, bool] | None = None
     rest: Rest | None = None
     comparisons: Comparisons = field(default=Comparisons(), repr=False)

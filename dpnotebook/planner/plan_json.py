@@ -88,6 +88,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["known"] = plan.known
     if plan.asked_as:  # so that it is known again, although what is known of the answer changes with each
         values["relative"] = [plan.asked_as, plan.accuracy.error]
+    if plan.of_statement is not None:  # so that the same statement is not measured by itself as well
+        values["of_statement"] = plan.of_statement
     if plan.assumed is not None:
         values["assumed"] = [*plan.assumed, plan.accuracy.text]
     if plan.own:

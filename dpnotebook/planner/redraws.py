@@ -35,10 +35,12 @@ from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.planner.value_ends import in_counts
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.query.question import Question, Summand
+from dpnotebook.strategy.strategy import Reconstruction
 
 MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once
 TOO_MANY = "the answers rest on too many noisy numbers to redraw them so often: ask for fewer draws"
 FEW_NUMBERS = 200  # noisy numbers: a matrix of more is slower than what answers are made by
+MOST_WEIGHTS = 4 * 10**6  # of numbers in answers, that are worked out at once
 SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
 
 
@@ -223,7 +225,7 @@ def _noise_in(asked: LinearTarget, noise: RedrawnNoise) -> Floats | None:
             for draws in one.source.draws:
                 for key, precision in draws.precisions.items():
                     away[:, draws.columns] += noise.counted(key)[:, draws.numbers] * (draws.share * precision)
-            found += _of_draws(one.reconstruction.answers, away) * shares
+            found += _reconstructed(one.reconstruction, asked.count, away) * shares
         return found
     for source, weights in asked.weights():
         if source.summed is not None:  # which draws these are the sums of is not kept
@@ -233,6 +235,14 @@ def _noise_in(asked: LinearTarget, noise: RedrawnNoise) -> Floats | None:
             away += _of_draws(source.part.answers, noise.counted(key)) * share
         found += away @ weights.T
     return found
+
+
+def _reconstructed(reconstruction: Reconstruction, answers: int, noise: Floats) -> Floats:
+    """Return answers from noisy numbers, shape (draws, answers): of few by what the numbers count for, found once."""
+    draws, size = noise.shape
+    if answers <= draws // 2 and answers * size <= MOST_WEIGHTS:
+        return np.asarray(noise @ reconstruction.weights(np.arange(answers)).T)
+    return _of_draws(reconstruction.answers, noise)
 
 
 def _of_draws(answers: Callable[[Floats], Floats], noise: Floats) -> Floats:

@@ -114,18 +114,20 @@ class SeveralMeasures:
         """Return the way that costs so many units at most; parameters as for `_option`."""
         accountant, table = self.ledger.accountant, self.table
         layers: list[list[Planned]] = []
+        bounds: list[list[int]] = []  # of each, also where boxes without a row in common are not added up
         for layer in self._layers:
             layers.append([])
+            bounds.append([])
             for one in layer:
                 answer = self._answers[one.key]
                 alone = at_price([answer], [units // len(self._layers)], confidence, table, accountant)
                 beside = self._beside(one, alone, confidence)
                 layers[-1] += [replace(item, strategy=None) for item in beside.items]
+                bounds[-1] += [min(units_of([item], table, accountant), alone.units) for item in beside.items]
         items = list(itertools.chain(*layers))
         price = self.ledger.price(cost_of(items, table, accountant)) if items else 0
         if len(self._layers) == len(self._asked) and price >= units:
             return None
-        bounds = [[units_of([item], table, accountant) for item in layer] for layer in layers]
         cost = sum(max(layer, default=0) for layer in bounds)
         found = self._option(items, cost, confidence, promised=promised, sized=not promised)
         return None if found is None else replace(found, as_good_as=0 if promised else units)

@@ -29,7 +29,7 @@ CLOSER_OF_AMOUNTS = 4.0  # times closer, about, they are than foretold, where no
 CLOSER_INSIDE = 2.0  # times closer, at least, they mostly are, where bounds are found inside those that are declared
 
 
-def much_closer(by_itself: Query, planned: Query) -> bool:
+def much_closer(by_itself: Query, planned: Query, answered: bool = False) -> bool:
     """Return whether a statement measured by itself is much closer than the planner's answer, or much cheaper.
 
     It is judged by plans alone, so that no data is read. While nobody knows how many rows units have, a count is judged
@@ -41,6 +41,8 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
     ----------
     by_itself, planned
         The same statement, as it is measured by itself and as a question for the planner.
+    answered
+        Whether the planner was paid to answer the statement at this epsilon: then it is free, however close that is.
     """
     try:
         known = planned.plan
@@ -52,6 +54,8 @@ def much_closer(by_itself: Query, planned: Query) -> bool:
         alone = by_itself.plan
         if alone.free and not known.free:
             return True  # it was paid for
+        if answered and known.free and not alone.free:
+            return False
         if by_itself.accuracy.epsilon is None:
             return alone.cost.epsilon * CLOSER <= known.cost.epsilon
         expected, times = _half_widths(alone), 1.0 if alone.free else CLOSER

@@ -36,6 +36,7 @@ from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Measure, Question, written_confidence
 from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
+from dpnotebook.session.closer_by_itself import LEAST_ROWS
 from dpnotebook.session.closer_hints import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
 from dpnotebook.session.domains import extended_words, losing_words
 from dpnotebook.session.histories import Histories
@@ -157,6 +158,8 @@ class Questions:
         if query.statement is None:
             closer = closer_in_sql(query.question, table, law)
         else:
+            if table.contribution_bound >= LEAST_ROWS:
+                plan = replace(plan, of_statement=query.accuracy.epsilon)
             closer = closer_by_epsilon(query.accuracy, table.contribution_bound, table.one, law)
             fewer, steps = closer_with_fewer_rows(query.question, table, law), (LINEAR, *steps)
         errors = dict.fromkeys((measure.name for measure in query.question.measures), plan.error)

@@ -16,7 +16,7 @@ from dpnotebook.planner.plan import Plan, PlannedMeasure
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
-from dpnotebook.query.question import Accuracy
+from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.closer_by_itself import LEAST_ROWS, counts_tell_rates, much_closer
 from dpnotebook.session.closer_hints import closer_by_epsilon
 from dpnotebook.session.first_look import with_look
@@ -251,7 +251,17 @@ class Statements:
         if together is not None and (readings.fresh or not is_free(ask(found))):
             found = together
         by_itself = ask(self._of_parts(found, tables, parameters))
-        return by_itself if planned is None or much_closer(by_itself, planned) else planned
+        if planned is None or question is None:
+            return by_itself
+        answered = not readings.fresh and self._was_answered(question, readings.accuracy)
+        return by_itself if much_closer(by_itself, planned, answered) else planned
+
+    def _was_answered(self, question: Question, accuracy: Accuracy) -> bool:
+        """Return whether the planner answered a statement that asks the same, at as much epsilon or more."""
+        if accuracy.epsilon is None:
+            return False
+        told = (record.plan.get("of_statement") for record in self.ledger.moment(question.table).records(question.key))
+        return any(epsilon is not None and epsilon >= accuracy.epsilon for epsilon in told)
 
     def _without_public_joins(
         self,

@@ -1,6 +1,7 @@
 """Means that follow from released means cost nothing: their rows, their roll-ups, and the same in SQL."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.known_means import SumsTogether, known_means
+from dpnotebook.planner.known_means import SumsTogether, _missing, known_means
 from dpnotebook.planner.marginal_measurement import LinearForm, known_in, part_of, sums_as_counts
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.value_ends import COUNT
@@ -239,3 +240,25 @@ def test_an_average_after_a_median_of_many_groups_is_planned_without_their_cells
         text = "SELECT kind, AVG(score) AS a FROM people JOIN kinds ON people.code = kinds.code GROUP BY kind"
         assert session.sql(text, epsilon=0.5).plan.cost.epsilon > 0
         assert max(sizes, default=0) <= 1_000
+
+
+@pytest.mark.parametrize("share", [None, 0.0, 0.3])
+def test_what_is_missing_beside_a_sum_that_is_known_exactly(share):
+    """Values at one bound alone: nothing lies above it, and of the other sum so much is missing as if alone."""
+    variances = np.array([0.0, np.inf, np.inf, np.inf, np.inf, np.inf])  # of both groups the two sums, and both
+    order = np.array([[0, 3], [1, 4], [2, 5]])
+    means = SimpleNamespace(
+        covariances=np.stack([np.full(2, np.inf), np.full(2, np.inf), np.zeros(2)]),
+        asked=SimpleNamespace(variances=variances),
+        order=order,
+        worst=lambda _: np.array([np.inf, np.inf]),
+    )
+    target = 4.0
+    with np.errstate(all="raise"):
+        both = _missing(means, share, target)
+        first = SimpleNamespace(**vars(means) | {"order": order[:, :1], "covariances": means.covariances[:, :1]})
+        first.worst = lambda _: np.array([np.inf])
+        one = _missing(first, share, target)
+    weights = (1.0, 1.0) if share is None else ((1 - share) ** 2, share**2)
+    assert both == pytest.approx((max(weights) if share is None else sum(weights)) / target)
+    assert one == pytest.approx(weights[1] / target, abs=1e-12)

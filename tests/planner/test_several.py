@@ -1,6 +1,7 @@
 """Several measures of the same rows in one question: what one of them measures is not measured again for the others."""
 
 import math
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -175,3 +176,18 @@ def test_means_are_foretold_by_the_sizes_that_groups_are_known_to_have(same_nois
         halves = [(frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2 for name in ("age_mean", "pay_mean")]
         assert max(halves) <= 1.05 * plan.error
         assert plan.error <= 2.5 * max(halves)  # wherever the mean lies: in the middle it is less
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["laplace", "gaussian"])
+def test_groups_that_a_condition_treats_unlike_cost_what_is_said(delta):
+    """Such a condition is of several boxes, which no row has in common: the plan's price is what is charged."""
+    numbers = np.arange(2_000)
+    frame = pd.DataFrame({"s": numbers % 50, "g": np.where(numbers % 3, "a", "b"), "z": numbers % 70})
+    domain = {"s": dpn.Range(0, 49), "g": ["a", "b"], "z": dpn.Range(0, 69)}
+    with closing(dpn.Session(dpn.Budget(5.0, delta), ":memory:", confirm="never")) as session:
+        table = session.protect(frame, "t", domain=domain)
+        query = table.groupby("g").agg({"s": ["mean", "sum"]}, where="g == 'a' or z >= 10", epsilon=0.1)
+        planned = query.plan
+        assert planned.units <= session.ledger.accountant.least_units(0.1)
+        query.run()
+        assert 0 <= planned.units - session.ledger.spent <= 2  # both are rounded up to whole units, by themselves

@@ -323,3 +323,35 @@ def test_a_mean_or_a_sum_of_amounts_goes_by_where_they_lie(most, verb, what, wri
                 assert is_planned(of("score"))  # which fill what is declared
         errors[way] = np.sqrt(np.mean(np.square(found)))
     assert 2 * errors["as it is asked"] < errors["planned"]
+
+
+@pytest.mark.parametrize("what", ["COUNT(*)", "SUM(cost)", "COUNT(*), SUM(cost), AVG(cost)"])
+@pytest.mark.parametrize("budget", [dpn.Budget(30.0, 1e-6), dpn.Budget(30.0)], ids=["gaussian", "laplace"])
+def test_a_statement_that_the_planner_was_paid_to_answer_is_free(frame, budget, what, tmp_path):
+    """In other words too, at less epsilon, after others told how many rows units have, and in another kernel."""
+    domain = {"city": CITIES, "cost": dpn.Bins(0, 200, width=5)}
+
+    def asked(session, epsilon=0.05, where="cost >= 40", **more):
+        return session.sql(f"SELECT {what} FROM visits WHERE {where}", epsilon=epsilon, **more)
+
+    def opened_again():
+        session = dpn.Session(budget, tmp_path / "ledger", confirm="never")
+        session.protect(frame, "visits", unit="who", max_rows=20, domain=domain)
+        return session
+
+    with closing(opened_again()) as session:
+        planned = is_planned(asked(session))
+        assert asked(session).run().paid > 0
+        spent = session.ledger.spent
+        for again in (asked(session), asked(session, 0.04), asked(session, where="NOT (cost < 40)")):
+            assert is_planned(again) == planned
+            assert again.run().paid == 0
+        assert session.ledger.spent == spent
+        for other in ("COUNT(*)", "AVG(cost)", "SUM(cost)"):
+            session.sql(f"SELECT {other} FROM visits", epsilon=1.0).run()
+        spent = session.ledger.spent
+        assert asked(session).run().paid == 0
+        assert asked(session, fresh=True).plan.cost.units > 0
+    with closing(opened_again()) as session:
+        assert asked(session).run().paid == 0
+        assert session.ledger.spent == spent
