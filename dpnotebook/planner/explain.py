@@ -17,6 +17,7 @@ from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import units_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import column_text
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Law
@@ -105,10 +106,7 @@ def rows_counted(question: object) -> str:
     question
         What is asked.
     """
-    if not isinstance(question, Question):
-        return ""
-    conditions = [question.where, *filter(None, map(question.condition_of, question.measures))]
-    names = list(dict.fromkeys(name for condition in conditions for name in condition.counted_unsaid))
+    names = list(dict.fromkeys(name for condition in _conditions(question) for name in condition.counted_unsaid))
     if not names:
         return ""
     apart = " and ".join(f"{column_text(name)}.notna()" for name in names)
@@ -129,13 +127,14 @@ def rows_beyond(question: object) -> str:
     question
         What is asked.
     """
-    if not isinstance(question, Question):
-        return ""
-    conditions = [question.where, *filter(None, map(question.condition_of, question.measures))]
     found: dict[str, list[str]] = {}
-    said = {one for condition in conditions for one in condition.kept_beyond if one[0] not in condition.attributes}
-    for name, end in sorted(said):
-        bounds = question.where.domain[name].bounds
+    said = {
+        (*one, condition.domain[one[0]].bounds)
+        for condition in _conditions(question)
+        for one in condition.kept_beyond
+        if one[0] not in condition.attributes
+    }
+    for name, end, bounds in sorted(said):
         assert bounds is not None
         found.setdefault(name, []).append(f"{end} {bounds[end == 'above']:,}")
     if not found:
@@ -145,6 +144,13 @@ def rows_beyond(question: object) -> str:
         f"values {values} count as the nearest bound, so that the condition leaves none of them out, such as codes; "
         "declared with outside='other', as in dpn.Range(0, 115, outside='other'), it does"
     )
+
+
+def _conditions(question: object) -> list[Predicate]:
+    """Return the conditions of a question: that on all rows, and those of single measures; of anything else none."""
+    if not isinstance(question, Question):
+        return []
+    return [question.where, *filter(None, map(question.condition_of, question.measures))]
 
 
 def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | None = None) -> str:

@@ -49,7 +49,7 @@ from dpnotebook.sql.aggregates.value_range import (
 from dpnotebook.sql.aggregates.weighted import product_of
 from dpnotebook.sql.known_values import COARSER
 from dpnotebook.sql.profile import Clip
-from dpnotebook.sql.profile_keys import Books, recorded, units_key
+from dpnotebook.sql.profile_keys import Books, most_precise, units_key
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import key_names
@@ -167,14 +167,12 @@ def known_units(select: PrivateSelect, books: Books) -> dict[int, KnownUnits]:
     select, books
         The private aggregation, and the ledger.
     """
-    found = {}
-    for i, aggregate in enumerate(select.aggregates):
-        if averages_units(select, i):
-            key = units_key(select, aggregate)
-            known = [KnownUnits.from_json(told) for told in recorded(books.records(key), key)]
-            if known:
-                found[i] = max(known, key=lambda one: one.units)
-    return found
+    found = {
+        i: most_precise(books, units_key(select, aggregate), KnownUnits.from_json)
+        for i, aggregate in enumerate(select.aggregates)
+        if averages_units(select, i)
+    }
+    return {i: one for i, one in found.items() if one is not None}
 
 
 def _noise(select: PrivateSelect, index: int, shares: Shares, accountant: Accountant) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values, has_range
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -24,6 +24,16 @@ class Books(Protocol):
 
     def records(self, question: str, /) -> Sequence[Any]:
         """Return what was recorded of a question, or of statements that measured this part of a profile."""
+
+
+class _Paid(Protocol):
+    """What was found at a price, in the accountant's units."""
+
+    @property
+    def units(self) -> int: ...
+
+
+Found = TypeVar("Found", bound=_Paid)
 
 
 def weights_key(select: PrivateSelect, conditions: Sequence[str] | None = None) -> str:
@@ -118,6 +128,19 @@ def recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
         for select in record.details.get("selects", ())
         if key in select.get("profile", {})
     ]
+
+
+def most_precise(books: Books, key: str, read: Callable[[Mapping[str, Any]], Found]) -> Found | None:
+    """Return what was found of a part of a profile for most units; None where it never was.
+
+    Parameters
+    ----------
+    books, key
+        The ledger, and what the part is found by.
+    read
+        Reads it from what records tell.
+    """
+    return max(map(read, recorded(books.records(key), key)), key=lambda one: one.units, default=None)
 
 
 def key_of(

@@ -28,7 +28,7 @@ from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.known_values import COARSER
 from dpnotebook.sql.profile import Clip, noise_of_one
-from dpnotebook.sql.profile_keys import Books, recorded, values_key
+from dpnotebook.sql.profile_keys import Books, most_precise, values_key
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.different_values import matched, matching_sql, values_of_units
 from dpnotebook.sql.run import Run
@@ -97,14 +97,12 @@ def known_new_values(select: PrivateSelect, books: Books) -> dict[int, KnownNewV
     select, books
         The private aggregation, and the ledger.
     """
-    found = {}
-    for i, aggregate in enumerate(select.aggregates):
-        if counts_values(select, i):
-            key = values_key(select, aggregate)
-            known = [NewValues.from_json(told) for told in recorded(books.records(key), key)]
-            if known:
-                found[i] = KnownNewValues(max(known, key=lambda one: one.units))
-    return found
+    found = {
+        i: most_precise(books, values_key(select, aggregate), NewValues.from_json)
+        for i, aggregate in enumerate(select.aggregates)
+        if counts_values(select, i)
+    }
+    return {i: KnownNewValues(one) for i, one in found.items() if one is not None}
 
 
 def still_suit(

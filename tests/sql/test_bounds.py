@@ -52,7 +52,7 @@ def silent(noise, scale, size):
 
 def bounds_of(chosen, values, units, accountant, draw=draw_integers):
     """Return the bounds of the first aggregate."""
-    share = Shares((1,), (units,))
+    share = Shares((1,), (units,), measured_by=(0,))
     return find_bounds(chosen, share, accountant, lambda one: histogram(values), draw)[0]
 
 
@@ -68,7 +68,12 @@ def test_units_that_are_counted_in_parts_have_as_much_noise(accountant):
 
     both = [
         find_bounds(
-            chosen, Shares((1,), (units,)), accountant, lambda one, p=parts: histogram(values) * p, draw, parts=parts
+            chosen,
+            Shares((1,), (units,), measured_by=(0,)),
+            accountant,
+            lambda one, p=parts: histogram(values) * p,
+            draw,
+            parts=parts,
         )
         for parts in (1, PARTS_OF_UNIT)
     ]

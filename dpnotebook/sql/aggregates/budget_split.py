@@ -455,7 +455,7 @@ def _least_of(whole: int, histograms: int) -> int:
 
 def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:
     """Return what an aggregate may cost, with what those pay that are read off the same measurement."""
-    by = shares.measured_by or measured_by(select)
+    by = shares.measured_by
     return sum(share for share, other in zip(shares.main, by, strict=True) if other == by[index])
 
 

@@ -18,7 +18,6 @@ from dpnotebook.sql.aggregates.budget_split import (
     cost_of,
     found_with,
     has_range,
-    measured_by,
     needs_bounds,
     of_range,
     of_units,
@@ -131,10 +130,8 @@ def measuring(
 
 def _without_hidden(select: PrivateSelect, shares: Shares, found: Mapping[int, Bounds | None]) -> Shares:
     """Return shares by which a count has its own measurement beside an average that noise hides: it needs no bounds."""
-    by = list(shares.measured_by or measured_by(select))
-    for i, of in enumerate(tuple(by)):
-        if of in found and found[of] is None and not needs_bounds(select, i):
-            by[i] = i
+    hidden = {of for of in shares.measured_by if of in found and found[of] is None}
+    by = (i if of in hidden and not needs_bounds(select, i) else of for i, of in enumerate(shares.measured_by))
     return replace(shares, measured_by=tuple(by))
 
 
