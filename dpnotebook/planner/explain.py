@@ -84,12 +84,13 @@ def rows_left_out(question: object) -> str:
     Parameters
     ----------
     question
-        What is asked: rows without a value of its own columns are not expected to count. Statements that DuckDB
-        works out leave no others out.
+        What is asked: rows without a value of the columns that it is about are not expected to count, where all its
+        measures are of the same one. Statements that are measured by themselves leave no others out.
     """
     if not isinstance(question, Question):
         return ""
-    named = {*question.where.attributes, *question.keys, *(measure.summand.column for measure in question.measures)}
+    columns = {measure.summand.column for measure in question.measures}
+    named = {*question.where.attributes, *question.keys, *(columns if len(columns) == 1 else ())}
     domain = without_parts(question.where.domain)
     others = {name: attribute for name, attribute in domain.items() if name not in named}
     rows = left_out(Domain(others)) if others else ""

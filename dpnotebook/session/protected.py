@@ -119,9 +119,10 @@ class ProtectedTable(Verbs):
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)
-        without = left_out(self.table.columns)
+        planned = self.table.unit is None or most is not None  # else all it is asked are statements, which count them
+        without = left_out(self.table.columns) if planned else ""
         lost = f";\n {without} are left out" if without else ""
-        lost += "; nullable=True counts missing values" if lacking(self.table.columns) else ""
+        lost += "; nullable=True counts missing values" if planned and lacking(self.table.columns) else ""
         return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}{lost}>"
 
 

@@ -731,7 +731,7 @@ def _steps(statement: Statement, priced: Priced) -> tuple[str, ...]:
         one_by_one = steps(measured, sought, select.drawn_for)
         if statement.grouped == "units":
             one_by_one = (OF_UNITS, *one_by_one[1:])  # in place of the row of a unit that is kept, which is all of them
-        found += [*select.notes, *([find] if sought else []), *one_by_one]
+        found += [*select.notes, *filter(None, [select.also_counted]), *([find] if sought else []), *one_by_one]
     if statement.outer is not None:
         found.append("the rest of the statement is worked out from the noisy answers, which costs nothing")
     return tuple(dict.fromkeys(found))

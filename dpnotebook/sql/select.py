@@ -316,6 +316,8 @@ class PrivateSelect:
         are. None where all aggregates are bounded alike.
     together
         Of which levels of several keys there are groups, where not of all.
+    also_counted
+        Which rows count although no answer that is planned from the declared domain counts them; else empty.
     """
 
     rows: str
@@ -341,6 +343,7 @@ class PrivateSelect:
     rows_if_hidden: int = 0
     apart: Apart | None = None
     together: tuple[KeysTogether, ...] = ()
+    also_counted: str = field(default="", compare=False, repr=False)
     most_declared: int = field(default=0, compare=False)
     dates: tuple[str, ...] = field(default=(), compare=False, repr=False)
     kept: str = field(default="", compare=False, repr=False)

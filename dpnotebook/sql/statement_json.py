@@ -19,6 +19,7 @@ from dpnotebook.sql.statement import Statement
 NOT_KEPT = {
     "tree",
     "conditions",
+    "also_counted",
     "inside",
     "kept",
     "grouped",

@@ -12,7 +12,7 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.analysis.contributions import Contributions, left_out
+from dpnotebook.sql.analysis.contributions import Contributions, also_counted, left_out
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
 from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
@@ -133,6 +133,8 @@ def private_aggregation(
         keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
     source.take_asked()
     rows, tables = rows_text(source, where, keys, inputs)
+    # COUNT(*) beside an average counts rows that this has no value of.
+    spoken_of = rows_text(source, where, keys, ())[0] if any(one.star for one in asked) else rows
     measured = PrivateSelect(
         rows,
         source.tables,
@@ -152,6 +154,7 @@ def private_aggregation(
         rows_if_hidden=rows_if_hidden,
         apart=apart,
         together=together,
+        also_counted=also_counted(spoken_of, [relations[name] for name in source.tables]),
     )
     told = _bounds_notes(measured)
     if group.sets is not None:

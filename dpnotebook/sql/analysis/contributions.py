@@ -9,7 +9,9 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Attribute, Bins, Range
+from dpnotebook.domain import Attribute, Bins, Domain, Range
+from dpnotebook.domain.left_out import left_out as missing_places
+from dpnotebook.engine.executor import named
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -233,6 +235,32 @@ def left_out(source: From, relations: Mapping[str, Relation]) -> list[str]:
     """Return which rows have no owner."""
     owned = [table for name in source.tables if (table := relations[name]).unit is not None]
     return [f"rows of {table.name} without a {table.unit} belong to nobody and are left out" for table in owned]
+
+
+def also_counted(rows: str, tables: Sequence[Relation]) -> str:
+    """Return which rows count here that no answer counts which is planned from a declared domain; empty where none.
+
+    Those whose places in columns that a statement does not speak of are not declared: SQL counts them, a vector of
+    declared cells cannot.
+
+    Parameters
+    ----------
+    rows
+        The SQL of the rows that count, which names the columns that a statement speaks of.
+    tables
+        The protected tables that they are from.
+    """
+    said, spoken_of = [], named([rows])
+    for table in tables:
+        if table.domain is None or _rows_declared(table) is None:  # nothing is planned from it
+            continue
+        others = {name: one for name, one in table.domain.items() if name.casefold() not in spoken_of}
+        if others and (missing := missing_places(Domain(others))):
+            of = f" of {table.name}" if len(tables) > 1 else ""
+            said.append(f"{missing}{of}")
+    if not said:
+        return ""
+    return f"{' and '.join(said)} count here as in SQL; answers planned from declared columns leave them out"
 
 
 def draws_few(select: PrivateSelect) -> bool:
