@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.domain.parts import PART
 from dpnotebook.domain.values import Mask
@@ -24,10 +25,18 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Measure, Question
 
 MOST_NAMED = 3  # releases that are named one by one
+LOST = 3  # standard errors: counts up to so many may be of nothing, as `answers.weights_of` has it
 ALL = 1 - 1e-9  # share from which on it is all of them, but for rounding
 
 
-def with_rows(assumption: Assumption, question: Question, table: TableSchema, history: History | None) -> Assumption:
+def with_rows(
+    assumption: Assumption,
+    question: Question,
+    table: TableSchema,
+    history: History | None,
+    *,
+    in_every_group: bool = False,
+) -> Assumption:
     """Return an assumption that says how many rows the means of a question are of, where anything tells.
 
     Parameters
@@ -38,15 +47,32 @@ def with_rows(assumption: Assumption, question: Question, table: TableSchema, hi
         What is asked, and what is public of the table.
     history
         What was recorded; None where that is not looked at.
+    in_every_group
+        Whether an error is to be kept in each group, so that all are taken to be as small as the smallest.
     """
     means = [measure for measure in question.measures if measure.kind == "mean"]
     if assumption.rows is not None:
         return assumption
     if not means:
         return replace(assumption, rows=table.rows_of(question.where))
-    of = dict.fromkeys((question.rows_of(measure), measure.column) for measure in means)
-    found = [_of_rows(assumption, where, column, table, history) for where, column in of]
+    found = []
+    for measure in means:
+        known = history if in_every_group else None
+        smallest = None if known is None else _smallest_group(question.alone(measure), known)
+        where, column = question.rows_of(measure), measure.column
+        found.append(smallest or _of_rows(assumption, where, column, table, history))
     return min(found, key=lambda one: math.inf if one.rows is None else one.rows)
+
+
+def _smallest_group(question: Question, history: History) -> Assumption | None:
+    """Return the assumption that all groups of a mean are as small as the smallest; None where releases do not tell.
+
+    Groups whose count is lost in its noise are left out, as no price is enough for those that are empty.
+    """
+    told = _told_groups(question, history)
+    if told is None or not told.found.any():
+        return None
+    return Assumption(float(round(told.rows[told.found].min())) * told.rows.size, source=told.words)
 
 
 def _of_rows(
@@ -88,10 +114,13 @@ class ToldRows:
         large as that, and none to be below 1.
     sources
         The numbers of the releases.
+    found
+        Of which groups the count is not lost in its noise.
     """
 
     rows: Floats
     sources: tuple[int, ...]
+    found: NDArray[np.bool_]
 
     @property
     def words(self) -> str:
@@ -118,7 +147,8 @@ def rows_of_groups(question: Question, history: History) -> ToldRows | None:
     values, variances = asked.estimates()
     if not np.isfinite(variances).all():
         return None
-    return ToldRows(np.maximum(np.maximum(values, np.sqrt(variances)), 1.0), tuple(asked.sources()))
+    noise = np.sqrt(variances)
+    return ToldRows(np.maximum(np.maximum(values, noise), 1.0), tuple(asked.sources()), values > LOST * noise)
 
 
 def sizes_of_groups(question: Question, history: History) -> Floats | None:
@@ -126,13 +156,18 @@ def sizes_of_groups(question: Question, history: History) -> Floats | None:
 
     A count that is lost in its noise is taken to be as large as that. Of one group `with_rows` tells.
     """
+    told = _told_groups(question, history)
+    return None if told is None else told.rows
+
+
+def _told_groups(question: Question, history: History) -> ToldRows | None:
     measure = question.measures[0]
     if not question.keys or measure.workload is not None or measure.column in question.keys:
         return None
     for where in dict.fromkeys((_with_values(question.where, measure.column), question.where)):
         told = rows_of_groups(Question(question.table, (Measure("count"),), question.keys, where), history)
         if told is not None:
-            return told.rows
+            return told
     return None
 
 

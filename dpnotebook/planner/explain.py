@@ -39,6 +39,7 @@ WIDE = 10  # attributes of a workload that is asked of a pure budget, from which
 DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at least so many times smaller with it
 
 LISTED = 6  # releases that are named one by one
+UNLIKE = 4  # times the rows of the smallest group, from which on it is said that this makes means dear
 MISSED = 1.01  # times the error that was asked for, from which on it is said that answers are less accurate
 NOTICED = 1.1  # times what a relative error would be by now, from which on that is said
 
@@ -211,15 +212,34 @@ def warnings(
     return tuple(dict.fromkeys(found))  # a sum and a mean of one column say the same
 
 
-def smaller_groups(question: Question, accuracy: Accuracy, expected: Expected) -> tuple[str, ...]:
-    """Return that a mean is less accurate than asked, where releases tell of fewer rows than had been assumed."""
-    if accuracy.error is None or question.measures[0].kind != "mean" or expected.half_width <= MISSED * accuracy.error:
+def smaller_groups(
+    question: Question, accuracy: Accuracy, expected: Expected, sizes: tuple[float, float] | None
+) -> tuple[str, ...]:
+    """Return what groups of few rows do to means of which an error is asked, where releases tell how many they have.
+
+    Parameters
+    ----------
+    question, accuracy
+        What is asked, and how good the answer must be.
+    expected
+        How wrong it will be.
+    sizes
+        The least and the most rows of a group, where releases tell how many each has.
+    """
+    if accuracy.error is None or question.measures[0].kind != "mean":
         return ()
-    asked, worst = _three_figures(accuracy.error), _three_figures(expected.half_width)
-    some = "some groups have" if expected.std_errors.size > 1 else "there are"
+    if expected.half_width > MISSED * accuracy.error:
+        asked, worst = _three_figures(accuracy.error), _three_figures(expected.half_width)
+        some = "some groups have" if expected.std_errors.size > 1 else "there are"
+        return (
+            f"releases tell that {some} fewer rows than was assumed: the least certain answer is ±{worst}, not "
+            f"±{asked}. epsilon= measures it more closely",
+        )
+    if sizes is None or sizes[1] < UNLIKE * sizes[0]:
+        return ()
     return (
-        f"releases tell that {some} fewer rows than was assumed: the least certain answer is ±{worst}, not ±{asked}. "
-        "epsilon= measures it more closely",
+        f"the error is kept in every group: the smallest has about {sizes[0]:,.0f} rows, the largest {sizes[1]:,.0f}. "
+        "Without small groups this costs less; epsilon= measures each group as well as that allows",
     )
 
 

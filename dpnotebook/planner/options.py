@@ -15,6 +15,7 @@ from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers
 from dpnotebook.planner.combining import exact_half_width, exact_half_widths
 from dpnotebook.planner.delivery import delivered
+from dpnotebook.planner.expected_rows import with_rows
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.in_closed_form import InClosedForm
@@ -147,9 +148,7 @@ def _expected(
     Where parts of a workload have errors of their own, answers and errors are those of weighted queries.
     """
     known = past.expected if isinstance(past, Answered) else {}
-    if "assumed" in past.plan and not assumption.said:  # as it was foretold, whatever releases have told since
-        rows, guessed, _ = past.plan["assumed"]
-        assumption = replace(assumption, rows=rows, source="", guessed=guessed)
+    assumption = _as_foretold(past, question, table, assumption)
     key = accuracy.confidence, assumption, accuracy.by_part
     if key not in known:
         details: Mapping[str, Any] = getattr(past, "details", {})
@@ -169,6 +168,20 @@ def _expected(
                 for answer, item in zip(recorded.answers, recorded.planned, strict=True)
             ]
     return known.get(key)  # none of what is to be combined with others and not measured yet, or is of no use
+
+
+def _as_foretold(
+    past: Answered | RecordedRelease | Charged, question: Question, table: TableSchema, assumption: Assumption
+) -> Assumption:
+    """Return what a release's errors rested on when it was planned, whatever releases have told since."""
+    if assumption.said:
+        return assumption
+    if "assumed" in past.plan:
+        rows, guessed, _ = past.plan["assumed"]
+        return replace(assumption, rows=rows, source="", guessed=guessed)
+    if question.keys and assumption.source:  # by how many rows the table was said to have
+        return with_rows(replace(assumption, rows=None, source=""), question, table, None)
+    return assumption
 
 
 def _by_weight(answer: Answers, accuracy: Accuracy) -> Answers:

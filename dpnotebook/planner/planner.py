@@ -86,7 +86,8 @@ def make_plan(
     DomainError
         If the question cannot be asked of the declared domain.
     """
-    assumption = with_rows(assumption or Assumption(), question, table, history)
+    in_every_group = accuracy.epsilon is None  # an error that is asked for holds for the worst of the answers
+    assumption = with_rows(assumption or Assumption(), question, table, history, in_every_group=in_every_group)
     past = None if fresh or strategy is not None or read_by_part(question) else history
     asking = _Asking(question, accuracy, table, ledger, past, planner, assumption, strategy, purchases)
     way, told = None, None
@@ -372,7 +373,11 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         ),
         warnings=(
             *explain.warnings(question, table.domain, assumption, expected, epsilon),
-            *(explain.smaller_groups(question, accuracy, expected) if option.reused or option.sizes else ()),
+            *(
+                explain.smaller_groups(question, accuracy, expected, option.sizes if option.items else None)
+                if option.reused or option.sizes
+                else ()
+            ),
             *(
                 line
                 for one in way.answers[:1]

@@ -90,23 +90,73 @@ def test_where_nobody_says_how_many_rows_there_are_a_release_does():
         assert "query.assuming" in table.mean("age", where="age < 50", epsilon=0.1).plan.assumption
 
 
-@pytest.mark.parametrize("accuracy", [{"epsilon": 0.1}, {"error": 2}])
-@pytest.mark.parametrize("budget", [dpn.Budget(20.0), dpn.Budget(20.0, 1e-6)])
-def test_means_by_group_are_foretold_for_the_groups_that_were_counted(budget, accuracy):
-    """Each group's error is that of its size: what is delivered is what the card says, and the price stays the same."""
+BUDGETS = [dpn.Budget(20.0), dpn.Budget(20.0, 1e-6)]
+PARTS = {"A": 0.6, "B": 0.3, "C": 0.08, "D": 0.02}
+
+
+def in_wards(session, *empty):
+    """Return a table of stays in wards of unlike sizes, some of which have nobody."""
     rng = np.random.default_rng(4)
-    frame = pd.DataFrame(
-        {"ward": rng.choice(list("ABCD"), N, p=[0.6, 0.3, 0.08, 0.02]), "age": rng.integers(0, 100, N)}
-    )
+    frame = pd.DataFrame({"ward": rng.choice(list(PARTS), N, p=list(PARTS.values())), "age": rng.integers(0, 100, N)})
+    domain = {"ward": [*PARTS, *empty], "age": dpn.Range(0, 99)}
+    return session.protect(frame, "stays", rows=N, domain=domain)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_means_by_group_are_foretold_for_the_groups_that_were_counted(budget):
+    """Each group's error is that of its size: what is delivered is what the card says, and the price stays the same."""
     with dpn.Session(budget=budget) as session:
-        table = session.protect(frame, "stays", rows=N, domain={"ward": list("ABCD"), "age": dpn.Range(0, 99)})
-        before = table.groupby("ward").mean("age", **accuracy).plan
+        table = in_wards(session)
+        before = table.groupby("ward").mean("age", epsilon=0.1).plan
         table.groupby("ward").count(epsilon=2.0).run()
-        query = table.groupby("ward").mean("age", **accuracy)
+        query = table.groupby("ward").mean("age", epsilon=0.1)
         plan, frame = query.plan, query.run().frame
     assert "the rows that releases tell" in plan.assumption
     assert plan.cost.epsilon <= before.cost.epsilon
     assert plan.error > 5 * before.error
     assert plan.std_errors == pytest.approx(frame["std_error"], rel=0.1)
-    warned = any("not ±2" in warning for warning in plan.warnings)
-    assert warned == ("error" in accuracy)
+    assert not any("rows" in warning for warning in plan.warnings)
+
+
+ASKED = {
+    "groupby": lambda table, **error: table.groupby("ward").mean("age", **error),
+    "SQL": lambda table, **error: table.session.sql("SELECT ward, AVG(age) AS m FROM stays GROUP BY ward", **error),
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("how", ASKED)
+@pytest.mark.parametrize("error", [0.5, 2.0, 5.0])
+def test_an_error_of_means_is_kept_in_every_group_that_was_counted(budget, how, error):
+    """Whatever its size; once it was answered the same cell costs nothing, and nor does what is less accurate."""
+    with dpn.Session(budget=budget) as session:
+        table = in_wards(session)
+        before = ASKED[how](table, error=error).plan
+        table.groupby("ward").count(epsilon=2.0).run()
+        query = ASKED[how](table, error=error)
+        plan, release = query.plan, query.run()
+        found = release.frame
+        lower, upper = (next(name for name in found if name.endswith(end)) for end in ("lower", "upper"))
+        delivered = (found[upper] - found[lower]) / 2
+        assert plan.error <= error * 1.001
+        # How many rows the smallest has is known to about one in a hundred, and a mean tells that again.
+        assert 0.7 * error < delivered.max() < 1.1 * error
+        assert plan.cost.epsilon > 5 * before.cost.epsilon
+        assert sum("the error is kept in every group" in one for one in plan.warnings) == 1
+        assert ASKED[how](table, error=error).plan.free
+        assert ASKED[how](table, error=1.2 * error).plan.free
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_a_group_that_noise_hides_makes_means_of_the_others_no_dearer(budget):
+    """Nothing is enough for the mean of nobody: the card says that this one is not as accurate as asked."""
+    with dpn.Session(budget=budget) as session, dpn.Session(budget=budget) as other:
+        found = []
+        for one, empty in ((session, ["E", "F"]), (other, [])):
+            table = in_wards(one, *empty)
+            table.groupby("ward").count(epsilon=2.0).run()
+            found.append(table.groupby("ward").mean("age", error=2.0).plan)
+        with_nobody, without = found
+        assert with_nobody.cost.epsilon == pytest.approx(without.cost.epsilon, rel=0.1)
+        assert any("some groups have fewer rows than was assumed" in one for one in with_nobody.warnings)
+        assert not any("fewer rows" in one for one in without.warnings)
