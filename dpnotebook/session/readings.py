@@ -128,7 +128,7 @@ class Readings:
         from dpnotebook.sql.analysis.unit_sums import adds_up_rows
         from dpnotebook.sql.dry_run import check_outer
 
-        if self.accuracy.epsilon is None or (not self.fresh and self.is_paid(alone)):
+        if not self.fresh and self.is_paid(alone):
             return None
         ways = ["columns", "conditions"] if statement.can_group else []
         by_rows = not self.ledger.accountant.law.euclidean and self.contribution is None and not planned
@@ -137,8 +137,22 @@ class Readings:
             found = self.read(bounded_by(self.contribution, self.ledger), self.bounds, statement.rates, way)
             if found.grouped and all(select.selection == "all" for select in found.selects):
                 check_outer(found, self.relations)
-                return self.suited(found, bounded)
+                found = self.suited(found, bounded)
+                return found if self.accuracy.epsilon is not None or self._is_cheaper(found, alone) else None
         return None
+
+    def _is_cheaper(self, statement: Statement, other: Statement) -> bool:
+        """Return whether a release keeps an error for a statement, or it takes less than it does for another one.
+
+        What an error takes is found by a first look, which has a price and so measures as much together as it can.
+        """
+        from dpnotebook.sql.plan import least_units
+        from dpnotebook.sql.reuse.known import best_known
+
+        books = self.ledger.moment(statement.table)
+        if not self.fresh and best_known(statement, self.accuracy, books):
+            return True
+        return least_units(statement, self.accuracy, books) < least_units(other, self.accuracy, books)
 
     def is_paid(self, statement: Statement) -> bool:
         """Return whether the epsilon that is asked for was paid for a statement before."""

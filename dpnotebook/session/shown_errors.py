@@ -58,12 +58,23 @@ def worked_out(statement: Statement) -> list[Multiple | None]:
         return []
     tree = sqlglot.parse_one(statement.outer, read=DIALECT)
     items = tree.selects if isinstance(tree, exp.Query) and len(tree.selects) == len(found.noisy) else []
+    if grouped := statement.grouped in ("columns", "conditions"):
+        items = [item.copy().transform(_of_one_group) for item in items]
     names = {part.name for part in statement.selects[0].aggregates}
     return [
-        _multiple(items[place].unalias(), names) if items and found.rows else None
+        _multiple(items[place].unalias(), names) if items and (found.rows or grouped) else None
         for place, (noisy, shown) in enumerate(zip(found.noisy, found.shown, strict=True))
         if noisy and shown is None
     ]
+
+
+def _of_one_group(node: exp.Expr) -> exp.Expr:
+    """Return the column of one group that an aggregate of disjoint rows is read off, in place of what picks it."""
+    picked = node.this if isinstance(node, exp.Max) else None
+    if isinstance(picked, exp.Case) and len(picked.args["ifs"]) == 1 and picked.args.get("default") is None:
+        column: exp.Expr = picked.args["ifs"][0].args["true"]
+        return column
+    return node
 
 
 def _multiple(node: exp.Expr, names: set[str]) -> Multiple | None:

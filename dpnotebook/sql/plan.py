@@ -241,16 +241,24 @@ class _AskedStatement:
     def depends_on_price(self) -> bool:
         """Whether bounds that data tell are chosen by the price, so that they, and errors, change with it."""
         selects = self.statement.selects
-        return any(self.norms) or finds_values(self.statement) or any(select.rows_if_hidden for select in selects)
+        found = any(self.norms) or finds_values(self.statement) or any(select.rows_if_hidden for select in selects)
+        return found or self.averages_units
+
+    @property
+    def averages_units(self) -> bool:
+        """Whether it asks for averages of what each unit has, whose bounds are found."""
+        selects = self.statement.selects
+        return any(averages_units(select, i) for select in selects for i in range(len(select.aggregates)))
 
 
 def _paid_for_error(asking: _AskedStatement) -> int:
     """Return the most that was paid before for this statement by its error: it was not kept, and less would not do.
 
-    That is so whatever is foretold by now. 0 where no norm is known, and for an epsilon.
+    That is so whatever is foretold by now. 0 where nothing that bounds what units add is known, and for an epsilon.
     """
     statement = asking.statement
-    if asking.accuracy.error is None or not any(asking.norms) or len(statement.selects) > 1:
+    known = any(asking.norms) or asking.averages_units
+    if asking.accuracy.error is None or not known or len(statement.selects) > 1:
         return 0
     return max((one.units for one in asking.books.told(statement.key, outline)), default=0)
 

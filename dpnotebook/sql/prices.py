@@ -226,7 +226,7 @@ class _Pricing:
         certain = certain_clips(select)
         costs = shares(asked if self.anew else select, share, accountant, certain)
         usable = self._usable(select, costs, certain, norms)
-        foretold = _FoundAnew.of(select, costs, usable.ranges, usable.norms) if self.anew else None
+        foretold = _FoundAnew.of(select, costs, usable, accountant) if self.anew else None
         if foretold is not None and rows is not None:
             rows = rows.told_with(noisier ** (-1.0 / accountant.law.power))
         costs, found = self._clips(select, share, costs, usable)
@@ -376,16 +376,11 @@ class _FoundAnew:
     times: Mapping[int, float]
 
     @classmethod
-    def of(
-        cls,
-        select: PrivateSelect,
-        costs: Shares,
-        ranges: Mapping[int, KnownValues | KnownPairs],
-        norms: Mapping[int, Norms],
-    ) -> _FoundAnew:
+    def of(cls, select: PrivateSelect, costs: Shares, usable: _Usable, accountant: Accountant) -> _FoundAnew:
         """Return it for what the histograms will cost; see `price`."""
-        units = {i: one.units for i, one in ranges.items()} | {i: one.units for i, one in norms.items()}
-        return cls({i: math.sqrt(before / max(cost_of_finding(select, costs, i), 1)) for i, before in units.items()})
+        known = {**usable.ranges, **usable.norms, **usable.of_units}
+        less = {i: one.units / max(cost_of_finding(select, costs, i), 1) for i, one in known.items()}
+        return cls({i: times ** (1.0 / accountant.law.power) for i, times in less.items()})
 
     def cuts(self, select: PrivateSelect, costs: Shares, books: StatementBooks) -> dict[int, Taken]:
         """Return what bounds of values will take from variances, which noise of the known histogram decides about."""
@@ -587,6 +582,7 @@ def _may_be_found_anew(statement: Statement, known: Sequence[Mapping[int, Norms]
     return (
         norms
         or rows
+        or any(known_units(select, books) for select in statement.selects)
         or any(
             i in known_ranges(select, books) for select, of in zip(statement.selects, centred, strict=True) for i in of
         )

@@ -1,0 +1,93 @@
+"""`error=` of what is measured together at a price: a look measures what the error is planned for, and tells it."""
+
+from contextlib import closing
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+
+RNG = np.random.default_rng(12)
+PEOPLE = 12_000
+WHO = np.repeat(np.arange(PEOPLE), RNG.geometric(0.25, PEOPLE))
+SHOP = np.array(list("abcd"))[RNG.integers(0, 4, WHO.size)]
+ROWS = pd.DataFrame({"who": WHO, "shop": SHOP, "paid": np.round(RNG.gamma(3.0, 8.0, WHO.size), 1)})
+BUDGETS = {"pure": dpn.Budget(40.0), "gaussian": dpn.Budget(40.0, delta=1e-6)}
+
+TRUE = {
+    "AVG": ROWS.paid.mean(),
+    "SUM": ROWS.paid.sum(),
+    "disjoint": [ROWS.paid[SHOP == shop].mean() for shop in "ab"],
+    "FILTER": [ROWS.paid[SHOP == shop].sum() for shop in "ab"],
+}
+ASKED = {
+    "AVG": ("SELECT AVG(paid) AS one FROM buys", 1.0),
+    "SUM": ("SELECT SUM(paid) AS one FROM buys", 40_000.0),
+    "disjoint": (
+        "SELECT AVG(CASE WHEN shop = 'a' THEN paid END) AS one, AVG(CASE WHEN shop = 'b' THEN paid END) AS two "
+        "FROM buys",
+        2.0,
+    ),
+    "FILTER": (
+        "SELECT SUM(paid) FILTER (WHERE shop = 'a') AS one, SUM(paid) FILTER (WHERE shop = 'b') AS two FROM buys",
+        40_000.0,
+    ),
+}
+
+
+def opened(budget):
+    """Return a session of buys, of which nobody says how many one has."""
+    session = dpn.Session(BUDGETS[budget], ":memory:", confirm="never")
+    session.protect(ROWS, "buys", unit="who", domain={"shop": list("abcd")})
+    return closing(session)
+
+
+def shown(release):
+    """Return what is shown, and half of the longest interval."""
+    (row,) = release.frame.to_dict("records")
+    names = [name for name in ("one", "two") if name in row]
+    widths = [(row[f"{name}_upper"] - row[f"{name}_lower"]) / 2 for name in names]
+    return np.array([row[name] for name in names]), max(widths)
+
+
+@pytest.mark.usefixtures("same_noise")
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("what", ASKED)
+def test_an_error_is_planned_for_what_its_look_measured(what, budget):
+    """It was looked for in one way and planned in another, whose bounds nobody had found: paid for, and refused."""
+    text, error = ASKED[what]
+    with opened(budget) as session:
+        release = session.sql(text, error=error).run()
+        answers, width = shown(release)
+        assert not any("cannot be planned" in note for note in release.notes)
+        assert width <= 1.15 * error or any("is not kept" in note for note in release.notes)
+        assert np.abs(answers - TRUE[what]).max() < 2 * max(width, error)
+        assert release.paid < 10.0
+        assert session.sql(text, error=1.2 * max(width, error)).plan.free
+
+
+@pytest.mark.usefixtures("same_noise")
+@pytest.mark.parametrize("what", ASKED)
+def test_an_error_can_be_planned_after_the_same_was_asked_at_a_price(what):
+    """Bounds that are known from noisier histograms are found anew for it, and that is foretold."""
+    text, _ = ASKED[what]
+    with opened("pure") as session:
+        session.sql(text, epsilon=1.0).run()
+        known, paid = session.sql(text, epsilon=1.0).plan.error, 0
+        for error in (known / 2, known / 4, known / 8, known / 16):
+            plan = session.sql(text, error=error).plan
+            assert plan.error <= 1.01 * error
+            assert plan.free or (plan.cost.units > paid and plan.error > 0.5 * error)
+            paid = plan.cost.units
+        assert paid
+
+
+@pytest.mark.usefixtures("same_noise")
+def test_an_error_that_a_release_does_not_show_is_not_answered_by_it():
+    """What an average errs by is no matter of what was paid alone: noise on its bounds may hide more."""
+    text, _ = ASKED["AVG"]
+    with opened("pure") as session:
+        _, width = shown(session.sql(text, epsilon=0.4).run())
+        assert session.sql(text, error=1.05 * width).plan.free
+        assert not session.sql(text, error=0.5 * width).plan.free
