@@ -18,8 +18,8 @@ BUDGETS = {"pure": dpn.Budget(40.0), "gaussian": dpn.Budget(40.0, delta=1e-6)}
 TRUE = {
     "AVG": ROWS.paid.mean(),
     "SUM": ROWS.paid.sum(),
-    "disjoint": [ROWS.paid[SHOP == shop].mean() for shop in "ab"],
-    "FILTER": [ROWS.paid[SHOP == shop].sum() for shop in "ab"],
+    "disjoint": [ROWS.paid[shop == SHOP].mean() for shop in "ab"],
+    "FILTER": [ROWS.paid[shop == SHOP].sum() for shop in "ab"],
 }
 ASKED = {
     "AVG": ("SELECT AVG(paid) AS one FROM buys", 1.0),
