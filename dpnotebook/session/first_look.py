@@ -5,6 +5,9 @@ much one person adds. The first look is the statement itself for a small epsilon
 other, and what it finds tells about how much the error will cost. A small look tells a far larger price only roughly.
 So no step costs more than `STEP` times the one before, and all steps before the last cost a third of it at most.
 
+An error of a count or a sum is one of noise, and what bounds take comes on top in the intervals that are shown. These
+are brought within the error too, as far as what was agreed to allows.
+
 Some errors have a price that is known: that of noise for as many rows as one unit may have. It is often far too high,
 as most units have few rows, and a look may find a lower one. At that lower price the error includes what bounds take
 from the answer. Where looks did not keep the error, the known price is paid after all, at which bounds take nothing.
@@ -176,7 +179,7 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
     numbers, why, missed, kept, short = [release.number], "", False, False, False
     for _ in range(STEPS):
         left = look.most - paid - (0 if look.sure is None else _units(look.sure))
-        found = _worth(query, look, last, left) if short else _next(query, look, last, left, missed)
+        found = _worth(query, look, last, left, release) if short else _next(query, look, last, left, missed)
         certain = look.sure is not None and not isinstance(found, Query)
         step = look.sure if certain else found
         if not isinstance(step, Query):
@@ -189,7 +192,7 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
             numbers.append(release.number)
         missed = step.accuracy.error is not None  # until what it delivered answers for nothing
         if certain or not price:
-            kept = look.sure is None or _holds(release, query)
+            kept = _holds(release, query)
             if certain or kept:
                 break
         short = not price
@@ -260,8 +263,16 @@ def _next(query: Query, look: Look, last: int, left: int, missed: bool) -> Query
     return why
 
 
-def _worth(query: Query, look: Look, last: int, left: int) -> Query | None:
-    """Return a step that is worth more than the last one and leaves as much as it takes; None where none does."""
+def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> Query | None:
+    """Return a step that is worth more than the last one and leaves as much as it takes; None where none does.
+
+    Nor where intervals reach so far that all that is left would not do: they become shorter as noise does.
+    """
+    assert query.accuracy.error is not None
+    if look.sure is None:
+        needs = last * (_farthest(release) / query.accuracy.error) ** query.session.ledger.accountant.law.power
+        if needs > left:
+            return None
     for times in (STEP, MISSED):
         rung = _at(query, look.decide, times * last)
         if rung is not None and _is_bounded(rung) and not rung.plan.free and 2 * _units(rung) <= left:

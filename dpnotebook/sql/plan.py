@@ -461,7 +461,7 @@ def said_of_error(statement: Statement, asked: str) -> tuple[str, ...]:
     for select in statement.selects:
         certain = certain_clips(select)
         for i, aggregate in enumerate(select.aggregates):
-            found = select.clips(i) and needs_bounds(select, i, certain)
+            found = needs_bounds(select, i, certain) and (select.clips(i) or has_range(select, i))
             if counts_values(select, i) or (
                 function_of(aggregate.kind).adds and (found or (bool(select.rows_if_hidden) and not select.clips(i)))
             ):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.planner.plan import KEPT
 
 RNG = np.random.default_rng(12)
 PEOPLE = 12_000
@@ -91,3 +92,31 @@ def test_an_error_that_a_release_does_not_show_is_not_answered_by_it():
         _, width = shown(session.sql(text, epsilon=0.4).run())
         assert session.sql(text, error=1.05 * width).plan.free
         assert not session.sql(text, error=0.5 * width).plan.free
+
+
+@pytest.mark.usefixtures("same_noise")
+def test_a_count_is_looked_at_until_its_interval_keeps_the_error():
+    """Noise alone was as small as asked, and with what bounds take the interval twice as long: told afterwards."""
+    text, kept = "SELECT COUNT(*) AS one FROM buys", 0
+    for error in (500, 800, 1_200, 1_800):
+        with opened("pure") as session:
+            query = session.sql(text, error=error)
+            most = query.plan.rest.epsilon
+            release = query.run()
+            answers, width = shown(release)
+            said = any(f"intervals reach ±{width:.4g}" in note for note in release.notes)
+            assert said == (width > KEPT * error)
+            assert abs(answers[0] - len(ROWS)) < 2 * max(width, error)
+            assert release.paid <= most * (1 + 1e-9)
+            kept += not said
+    assert kept >= 3
+
+
+@pytest.mark.usefixtures("same_noise")
+def test_what_hides_more_than_was_agreed_to_is_said_and_not_paid_for():
+    text = "SELECT SUM(paid) AS one FROM buys"
+    with opened("pure") as session:
+        release = session.sql(text, error=1_000).run()
+        _, width = shown(release)
+        assert width > 1_000
+        assert any("is not kept, and nothing more was spent" in note for note in release.notes)
