@@ -298,7 +298,7 @@ class ToldProducts:
         if not known.rows <= self._of:
             return
         if known.rows and self._left_out >= MOST_LEFT_OUT:
-            self.products = self.products and is_identity(known.measurement.operator)
+            self.products = self.products and known.is_counts
             return
         first, before = self.size, len(self.parts)
         for part, boxes in _latest_boxes(known, self.names, self.domain):
@@ -357,7 +357,10 @@ class ToldProducts:
         return [cut(own, new - apart) for own, new, apart in places]
 
     def _made_room(self, boxes: Boxes) -> bool:
-        classes = self._with(masks := self._masks(boxes))
+        masks = self._masks(boxes)
+        if all(new <= own for own, new in zip(self._apart, masks, strict=True)):  # nothing more is told apart
+            return True
+        classes = self._with(masks)
         if _products(classes) > max(self._most, self.classes):
             return False
         self._classes = classes

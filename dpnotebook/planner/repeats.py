@@ -6,6 +6,7 @@ squares needs (Gauss-Markov): ten thousand measurements of one histogram take no
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_part import Key, Observation
 from dpnotebook.planner.least_squares_state import LeastSquaresState
-from dpnotebook.planner.product_terms import ProductTerm, parts_of, projected
+from dpnotebook.planner.product_terms import ProductTerm, is_identity, parts_of, projected
 from dpnotebook.planner.value_ends import at_levels, summand_of
 from dpnotebook.query.measurement import Measurement
 
@@ -66,6 +67,11 @@ class Repeats:
     def rows(self) -> frozenset[str]:
         """The attributes by which the rows that take part are told: over others than all of these nothing is said."""
         return frozenset(self.measurement.where.attributes)
+
+    @cached_property
+    def is_counts(self) -> bool:
+        """Whether each query is the count of one cell."""
+        return is_identity(self.measurement.operator)
 
     @property
     def rank(self) -> tuple[bool, int, int]:
@@ -168,6 +174,8 @@ class RecordedRepeats:
         self.items: dict[Key, Item] = {}
         self.by_queries: dict[str, Repeats] = {}
         self._order: list[str] = []
+        self._places: dict[str, int] = {}  # among all, in the order in which they were asked first
+        self._asked_of: dict[frozenset[str], list[str]] = {}  # by what their rows are told by, in that order
         self._by_rows: tuple[int, dict[frozenset[str], list[Repeats]]] = -1, {}
         for item in items:
             self.add(item)
@@ -189,6 +197,9 @@ class RecordedRepeats:
             known = self.by_queries[name] = self._none_of(item)
         self._put(item, known)
         self._order.append(name)
+        if name not in self._places:
+            self._places[name] = len(self._places)
+            self._asked_of.setdefault(known.rows, []).append(name)
 
     def of_rows(self, names: Collection[str]) -> dict[frozenset[str], list[Repeats]]:
         """Return what was measured of rows told by some attributes, by these: each in the order of `Repeats.rank`."""
@@ -203,6 +214,12 @@ class RecordedRepeats:
     def changed(self, position: int) -> list[Repeats]:
         """Return what the measurements after so many first ones are of."""
         return [self.by_queries[name] for name in dict.fromkeys(self._order[position:])]
+
+    def of_some(self, names: Collection[str]) -> list[Repeats]:
+        """Return what was measured of rows told by some attributes, in the order in which it was asked first."""
+        among = frozenset(names)
+        asked = itertools.chain.from_iterable(some for rows, some in self._asked_of.items() if rows <= among)
+        return [self.by_queries[name] for name in sorted(asked, key=self._places.__getitem__)]
 
     def supposed(self, items: Iterable[Item]) -> dict[str, Repeats]:
         """Return what further measurements would change, as it would be with them; by what was asked."""

@@ -49,8 +49,10 @@ def entries_of(connection):
 def told(view):
     """Return all that a view says of its ledger."""
     tables = {
-        name: (one.registered, one.digest, one.maximum, one.version, one.since, one.outside_of, one.units, one.charges)
-        + (one.pending, one.measured)
+        name: [
+            *(one.registered, one.digest, one.maximum, one.version, one.since),
+            *(one.outside_of, one.units, one.charges, one.pending, one.measured),
+        ]
         for name, one in view.tables.items()
     }
     lines = [(one.table, one.units, one.entry, one.since, one.record, one.measurements) for one in view.lines]
