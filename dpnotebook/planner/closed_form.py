@@ -235,7 +235,7 @@ class ClosedForm:
         return latest if latest is not None and latest.asked is asked else _Latest(asked)
 
     def _by_itself(self, asked: AskedProducts, group: _Marginals, name: str) -> Determined | None:
-        """Return what marginals say of a question that were measured by the same queries, worked out once as `_told`."""
+        """Return what marginals say of a question measured by the same queries, worked out once as `_told`."""
         kept, at, now = self._of(asked).by_themselves, (group.of.where.key, name), group.known[name][0].now
         if at not in kept or kept[at][0] is not now:
             kept[at] = now, asked.of(replace(group, known={name: group.known[name]}).source())

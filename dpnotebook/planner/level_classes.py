@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ MOST_CLASSES = 700  # products of classes of levels that are solved for together
 CUT = 1e-9  # of a level: what a condition takes of a class beside its part of it, below which that is rounding
 MOST_LEFT_OUT = 400  # for too many classes: then only what tells all rows is looked at, which tells no classes apart
 MOST_BOXES = 6  # that the rows of a measurement fall into
+MOST_ALIKE = 4_096  # of what is asked along an attribute, that are kept once each
 MOST_SIDED = 4  # sets of attributes over which it is kept what measurements of the same queries ask
 
 Floats = NDArray[np.float64]
@@ -48,6 +50,12 @@ class LevelsAsked(NamedTuple):
     def levels(self) -> Mask:
         """Which levels take part, shape (levels,)."""
         return np.frombuffer(self.mask, dtype=bool)
+
+
+@lru_cache(maxsize=MOST_ALIKE)
+def _asked_along(apart: bool, mask: bytes) -> LevelsAsked:
+    """Return one object for all that ask the same: of ten thousand measurements there are a few hundred."""
+    return LevelsAsked(apart, mask)
 
 
 Sides = tuple[LevelsAsked, ...]
@@ -76,7 +84,7 @@ def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes |
                 levels = (mask & box[name] if name in box else mask).tobytes()
             else:  # as mostly: in a moment, as there are many measurements
                 levels = box[name].tobytes() if name in box else b"\1" * size
-            sides.append(LevelsAsked(name in axes, levels))
+            sides.append(_asked_along(name in axes, levels))
         found.append(tuple(sides))
     return tuple(found)
 

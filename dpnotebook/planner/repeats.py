@@ -47,6 +47,8 @@ class Repeats:
         The same of each measurement; without those that others refine.
     latest
         The release of the latest of them, and minus its place there; of a measurement that refines another, the other.
+    rank
+        Which of many come first: those of many numbers, then the latest.
     sided
         What `level_classes` made of them, by the attributes over which: the latest few.
     """
@@ -57,11 +59,11 @@ class Repeats:
     precision: float = 0.0
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
+    rank: tuple[bool, int, int] = field(default=(True, 1, 0), init=False, repr=False)
     sided: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
     _told: dict[frozenset[str], Sequence[Observation]] = field(default_factory=dict, init=False, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
-    _rank: tuple[bool, int, int] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def rows(self) -> frozenset[str]:
@@ -72,13 +74,6 @@ class Repeats:
     def is_counts(self) -> bool:
         """Whether each query is the count of one cell."""
         return is_identity(self.measurement.operator)
-
-    @property
-    def rank(self) -> tuple[bool, int, int]:
-        """Which of many come first: those of many numbers, then the latest."""
-        if self._rank is None:
-            self._rank = self.measurement.answers == 1, -self.latest[0], -self.latest[1]
-        return self._rank
 
     @property
     def now(self) -> Mapping[Key, float]:
@@ -95,7 +90,7 @@ class Repeats:
         self.precisions[item.key] = own
         self._changed()
         self.latest = max(self.latest, (first[0], -first[1]))
-        self._rank = None
+        self.rank = self.measurement.answers == 1, -self.latest[0], -self.latest[1]
 
     def remove(self, item: Item) -> None:
         """Take a measurement out, of which another one holds all that it said."""
@@ -110,7 +105,7 @@ class Repeats:
 
     def copy(self) -> Repeats:
         """Return a copy that can be added to without changing this one."""
-        return Repeats(
+        twin = Repeats(
             self.measurement,
             self.since,
             self.weighted.copy(),
@@ -119,10 +114,12 @@ class Repeats:
             self.latest,
             self._seen,
         )
+        twin.rank = self.rank
+        return twin
 
     def told(self, names: Sequence[str], domain: Domain, *, sums: bool = False) -> Sequence[Observation]:
         """Return what they say about some attributes, as `told` does: blocks of the same ones share it."""
-        own = frozenset(names) & self.measurement.attributes
+        own = self.measurement.attributes.intersection(names)
         if not sums and own in self._told:
             return self._told[own]
         found, key = [], self.measurement.key
@@ -143,7 +140,7 @@ class Repeats:
         names, domain, sums
             As for `told`.
         """
-        own = frozenset(names) & self.measurement.attributes
+        own = self.measurement.attributes.intersection(names)
         if own in self._seen and not sums:
             return self._seen[own]
         found = []
