@@ -16,6 +16,8 @@ from typing import Any
 
 GENESIS = bytes(32)
 FIRST = len(b"dpnotebook ledger entry 1").to_bytes(8, "big") + b"dpnotebook ledger entry 1"  # of what is hashed
+SHORT = 4_096  # bytes of a part, whose length is written out once
+LENGTHS = tuple(size.to_bytes(8, "big") for size in range(SHORT))
 
 
 class Broken(Exception):
@@ -54,7 +56,7 @@ class Entry:
     def values(self) -> dict[str, Any]:
         """The payload as JSON values."""
         try:
-            values = _read(self.payload.decode())  # of bytes it would first be found out how they are written
+            values = read_json(self.payload.decode())  # of bytes it would first be found out how they are written
         except ValueError as error:
             raise Broken(f"entry {self.number} cannot be read: {error}") from None
         if not isinstance(values, dict):
@@ -65,7 +67,7 @@ class Entry:
 _decoder = json.JSONDecoder()  # made once
 
 
-def _read(text: str) -> Any:
+def read_json(text: str) -> Any:
     """Return the JSON values of a text; as `to_bytes` writes them, in less time than `json.loads` takes around that."""
     if text[:1] == "{":
         values, end = _decoder.raw_decode(text)
@@ -88,7 +90,8 @@ def entry_hash(number: int, kind: str, time: str, payload: bytes, prev: bytes) -
 
 
 def _length(part: bytes) -> bytes:
-    return len(part).to_bytes(8, "big")
+    size = len(part)
+    return LENGTHS[size] if size < SHORT else size.to_bytes(8, "big")
 
 
 def entry_from_row(row: tuple[Any, ...]) -> Entry:
@@ -100,7 +103,7 @@ def entry_from_row(row: tuple[Any, ...]) -> Entry:
         If a value is not of the type that was written.
     """
     number, kind, time, payload, prev, hashed, size = row
-    if not all(isinstance(part, bytes) for part in row[1:6]):
+    if not (type(kind) is type(time) is type(payload) is type(prev) is type(hashed) is bytes):
         raise Broken(f"entry {number} cannot be read: a part of it is missing or of another type")
     try:
         return Entry(number, kind.decode("ascii"), time.decode("ascii"), payload, prev, hashed, size)

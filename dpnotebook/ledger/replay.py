@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import copy
 import hashlib
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
 from dpnotebook.ledger.extension import check_levels, extended, grown, level
 from dpnotebook.ledger.policies import RecordedPolicy, read_policy_entry
+from dpnotebook.ledger.without_plans import values_without_plan
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend, bounds_at, from_runs
 
@@ -204,7 +205,7 @@ class Replay:
         """
         for fault in faults(entry, self.entries + 1, self.head):
             raise Broken(fault)
-        self.take(entry)
+        self._take(entry, lambda: values_without_plan(entry) if entry.kind == "charge" else entry.values)
 
     def share(self) -> None:
         """Let others refer to the spends: what is added from now on is added to copies of them."""
@@ -213,11 +214,15 @@ class Replay:
 
     def take(self, entry: Entry) -> dict[str, Any]:
         """Replay what an entry says, whether or not its hash follows; return that."""
+        return self._take(entry, lambda: entry.values)
+
+    def _take(self, entry: Entry, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Replay what an entry says, read in this way; return that."""
         self.entries, self.head = entry.number, entry.hash
         if entry.kind not in _TAKING:
             raise Broken(f"entry {entry.number} is of no known kind")
         try:
-            values = entry.values
+            values = read()
             if entry.size != (values["answers"]["bytes"] if entry.kind == "record" else None):
                 raise Broken(f"the answers beside entry {entry.number} are not those that were recorded")
             _TAKING[entry.kind](self, entry, values)

@@ -10,7 +10,7 @@ MeasuredHistogram: HDMM, section 10 and Theorem 9; Gauss-Markov theorem.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.asked_histogram import AskedProducts
 from dpnotebook.planner.block_queries import same_queries
 from dpnotebook.planner.in_closed_form import InClosedForm
+from dpnotebook.planner.known_part import Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.repeats import Repeats
 from dpnotebook.planner.sources import Determined, Draws, MeasuredHistogram
@@ -100,6 +101,29 @@ class _Marginals:
         return MeasuredHistogram(self.of.where, self.of.axes, operator, noisy, 1.0, tuple(draws))
 
 
+@dataclass(eq=False)
+class _Latest:
+    """What sources say of the latest question, which is looked at several times in a plan.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    told
+        What each source says of it, by its number; with the source itself, so that no other has that number.
+    by_themselves
+        The same of measurements of the same queries alone, by their rows and queries; with their precisions, of which
+        there is a new copy whenever something is added.
+    holding
+        By rows, whether all those of the question may be among them.
+    """
+
+    asked: AskedProducts
+    told: dict[int, tuple[MeasuredHistogram, Determined | None]] = field(default_factory=dict)
+    by_themselves: dict[tuple[str, str], tuple[Mapping[Key, float], Determined | None]] = field(default_factory=dict)
+    holding: dict[str, bool] = field(default_factory=dict)
+
+
 class ClosedForm:
     """Recorded measurements of one summand, by what they have in common.
 
@@ -118,7 +142,7 @@ class ClosedForm:
         self._others: dict[str, Repeats] = {}
         self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
         # What each source says of the latest question, which copies share: beside a proposal most say what they did.
-        self._latest: list[tuple[AskedProducts, dict[int, tuple[MeasuredHistogram, Determined | None]]]] = []
+        self._latest: list[_Latest] = []
 
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
@@ -180,14 +204,13 @@ class ClosedForm:
             for name, known in group.known.items() if len(group.known) > 1 else ():
                 if asked.least_variance(known[0].precision, known[1]) > most:
                     continue
-                one = asked.of(replace(group, known={name: known}).source())
-                if one is not None:
+                if (one := self._by_itself(asked, group, name)) is not None:
                     yield InClosedForm((one,), step, least_scale, False, asked.alike)
 
     def _asked(self, part: ProductTerm) -> AskedProducts | None:
         """Return a question as products; None where it has no such form. The latest is kept."""
-        if self._latest and same_queries(self._latest[0][0].part, part):
-            return self._latest[0][0]
+        if self._latest and same_queries(self._latest[0].asked.part, part):
+            return self._latest[0].asked
         found = sparse_terms(part.operator)
         if found is None or found[0] != tuple(axis.size for axis in part.axes):
             if part.axes or part.operator.shape != (1, 1):
@@ -196,15 +219,27 @@ class ClosedForm:
         asked = AskedProducts(part, found[1], self.domain)
         if asked.queries > MAX_CELLS:
             return None
-        self._latest[:] = [(asked, {})]
+        self._latest[:] = [_Latest(asked)]
         return asked
 
     def _told(self, asked: AskedProducts, source: MeasuredHistogram) -> Determined | None:
         """Return what a source says of a question, as `AskedProducts.of`: of the latest it is worked out once."""
-        kept = self._latest[0][1] if self._latest and self._latest[0][0] is asked else {}
+        kept = self._of(asked).told
         if id(source) not in kept:
-            kept[id(source)] = source, asked.of(source)  # kept itself, so that no other has its number
+            kept[id(source)] = source, asked.of(source)
         return kept[id(source)][1]
+
+    def _of(self, asked: AskedProducts) -> _Latest:
+        """Return what is kept of a question: of another one than the latest nothing."""
+        latest = self._latest[0] if self._latest else None
+        return latest if latest is not None and latest.asked is asked else _Latest(asked)
+
+    def _by_itself(self, asked: AskedProducts, group: _Marginals, name: str) -> Determined | None:
+        """Return what marginals say of a question measured by the same queries, worked out once as `_told`."""
+        kept, at, now = self._of(asked).by_themselves, (group.of.where.key, name), group.known[name][0].now
+        if at not in kept or kept[at][0] is not now:
+            kept[at] = now, asked.of(replace(group, known={name: group.known[name]}).source())
+        return kept[at][1]
 
     def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
         """Return what is known about a question; None where it has no such form, or nothing is known.
@@ -241,10 +276,13 @@ class ClosedForm:
     def _may_hold(self, asked: AskedProducts) -> list[str]:
         """Return the rows of marginals that may hold all those of a question, in the order in which they came."""
         of, own = self._marginals.get(asked.where.key), frozenset(asked.where.attributes)
+        holding = self._of(asked).holding
         found = {} if of is None else {asked.where.key: of.place}
         for names, places in self._telling.items():
             for key, place in places.items() if names <= own else ():
-                if asked.may_lie_in(self._marginals[key].of.where):
+                if key not in holding:
+                    holding[key] = asked.may_lie_in(self._marginals[key].of.where)
+                if holding[key]:
                     found[key] = place
         return sorted(found, key=found.__getitem__)
 

@@ -275,6 +275,10 @@ class ByClasses:
 
     def mixtures(self, mixtures: Floats) -> Floats:
         """Return what each number counts for in combinations of all answers, shape (combinations, numbers)."""
+        return self._of_numbers(self._in_all_functions(mixtures))
+
+    def _in_all_functions(self, mixtures: Floats) -> Floats:
+        """Return combinations of all answers in the functions of the levels asked apart, as `_in_functions` does."""
         patterns, count = len(self._takes[0]), len(mixtures)
         asked = np.zeros([count, patterns, *(self._bases[place].labels.size for place in self._keys)])
         values = mixtures.reshape([count, *(levels.size for levels in self._levels)])
@@ -284,7 +288,23 @@ class ByClasses:
         asked[groups] = values
         for at, place in enumerate(self._keys):
             asked = _along(asked, self._bases[place].of_levels, at + 2)
-        return self._of_numbers(asked)
+        return asked
+
+    def peaks(self, mixture: Floats) -> Floats:
+        """Return the most that a number of each of the `sources` counts for in a combination of all answers.
+
+        What numbers count for is not written out, of which there may be a million.
+        """
+        over = _AtLevels(self._coefficients(self._in_all_functions(mixture[None]))[0], self._sides, self._bases)
+        largest = over.largest(list(self._told.precisions))
+        place = {first: number for number, (_, first) in enumerate(self._told.measured)}
+        found = np.zeros(len(place))
+        for known, boxes, part, first in self._told.parts:
+            share = abs(part.weight) / part.spread * math.sqrt(known.precision)
+            if part.totals is not None:
+                share *= float(np.abs(part.totals).max(initial=0.0))
+            found[place[first]] = max(found[place[first]], largest[boxes] * share)
+        return found
 
     def in_turn(self, row: int) -> Iterator[Floats]:
         """Yield what the numbers of each of the `sources` count for in an answer, shape (numbers,)."""
@@ -504,6 +524,51 @@ class _AddedUp:
                 over = np.matmul(counted, rows).reshape(before + behind)
             self._over[masks] = over
         return self._over[masks]
+
+
+class _AtLevels:
+    """Coefficients of an answer at levels, of which it is looked what is largest in each of many boxes: all at once.
+
+    Parameters
+    ----------
+    functions
+        The coefficients in the functions of the attributes, shape (functions...).
+    sides, bases
+        As for `_AddedUp`.
+    """
+
+    def __init__(self, functions: Floats, sides: Sequence[Basis | Asked], bases: Sequence[Basis]) -> None:
+        self._functions, self._sides, self._bases = functions, sides, bases
+
+    def largest(self, each: Sequence[Boxes]) -> dict[Boxes, float]:
+        """Return the largest of what is counted in the numbers of some boxes together."""
+        alike: dict[tuple[bool, ...], list[Boxes]] = {}
+        for boxes in each:
+            alike.setdefault(tuple(side.apart for side in boxes[0]), []).append(boxes)
+        found: dict[Boxes, float] = {}
+        for apart, some in alike.items():
+            counted = self._counted(apart, [sides for boxes in some for sides in boxes])
+            starts = np.cumsum([0, *(len(boxes) for boxes in some[:-1])])
+            together = np.abs(np.add.reduceat(counted, starts, axis=0)).max(axis=1, initial=0.0)
+            found.update(zip(some, together.tolist(), strict=True))
+        return found
+
+    def _counted(self, apart: tuple[bool, ...], each: Sequence[Sides]) -> Floats:
+        """Return what is counted in the numbers of some boxes that tell the same apart, shape (boxes, levels)."""
+        coefficients, count = self._functions, len(each)
+        taking, summing = np.ones((count, 1)), np.ones((count, 1))
+        for place, basis in enumerate(self._bases):
+            masks = np.frombuffer(b"".join([sides[place].mask for sides in each]), dtype=bool).reshape(count, -1)
+            if apart[place]:
+                coefficients = _along(coefficients, self._sides[place].at_levels, place)
+                taking = (taking[:, :, None] * masks[:, None]).reshape(count, -1)
+            else:
+                coefficients = coefficients.take(np.arange(basis.count), place)
+                summing = (summing[:, :, None] * basis.sums(masks.astype(float))[:, None]).reshape(count, -1)
+        kept = [place for place, one in enumerate(apart) if one]
+        others = [place for place, one in enumerate(apart) if not one]
+        levels = coefficients.transpose(kept + others).reshape(taking.shape[1], summing.shape[1])
+        return np.asarray((summing @ levels.T) * taking)
 
 
 def wider_names(

@@ -161,6 +161,8 @@ class History:
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
         self._entries = 0  # of the matrices of these blocks
         self._too_many: set[Names] = set()
+        # For which all that was measured tells too many classes of levels apart: more only tells more.
+        self._many_classes: set[tuple[Summand, tuple[str, ...], int | None]] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
         # While a form of a question is looked for: it may be looked at twice.
         self._latest_with: tuple[tuple[Any, ...], Telling, LeastSquaresState | None] | None = None
@@ -466,9 +468,14 @@ class History:
                     break
             return found
 
-        recorded = self._known(summand).by_queries.values()
-        information = self._informed.of(of, domain, lambda: told(recorded, all_or_none=True))
-        if not information.told.room and not whole:  # what matters most to the question has it
+        if of not in self._many_classes:
+            recorded = self._known(summand).by_queries.values()
+            information = self._informed.of(of, domain, lambda: told(recorded, all_or_none=True))
+            if not information.told.room:
+                self._many_classes.add(of)
+        if of in self._many_classes:  # what matters most to the question has room
+            if whole:
+                return None
             some = told(known)
             chosen = tuple(each.measurement.key for each, _ in some.measured)
             information = self._informed.of((*of, chosen), domain, lambda: some)
@@ -608,7 +615,7 @@ class History:
         if block.partial:  # made at once as it is
             return block
         found = LeastSquaresState(block.domain, block.names, sums=block.sums)
-        return found if taken(found, self._known(summand).changed(0)) else block
+        return found if taken(found, self._known(summand).of_some(block.names)) else block
 
     def closed_form(self, summand: Summand, also: Sequence[Item] = ()) -> ClosedForm:
         """Return what was measured as independent sources, of any size.
@@ -691,7 +698,7 @@ class History:
             self._entries -= block.atoms.count**2
         block.domain = self.with_ends  # which values were summed since then
         recorded = self._known(summand)
-        if not taken(block, recorded.changed(position)):
+        if not taken(block, recorded.changed(position) if position else recorded.of_some(names)):
             self._too_many.add(key)
             return None
         self._blocks[key] = block, recorded.count

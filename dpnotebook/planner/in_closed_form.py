@@ -235,13 +235,18 @@ class InClosedForm:
             mine = rows[np.isfinite(one.variances[rows])]
             if not mine.size:
                 continue
-            if isinstance(one.reconstruction, ByClasses | ByRows) and known.sum() > MOST_MIXED:
-                probe = MIDDLE + np.cos(np.arange(self.count) * math.sqrt(ANGLES[0]))
-                weights = np.abs(one.reconstruction.mixed(np.where(known, probe, 0.0)))
+            probe = MIDDLE + np.cos(np.arange(self.count) * math.sqrt(ANGLES[0]))
+            mixture, way = np.where(known, probe, 0.0), one.reconstruction
+            if isinstance(way, ByClasses) and known.sum() > MOST_MIXED:
+                peaks = way.peaks(mixture)
             else:
-                weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
-            for draws in one.source.draws:
-                largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
+                if isinstance(way, ByRows) and known.sum() > MOST_MIXED:
+                    weights = np.abs(way.mixed(mixture))
+                else:
+                    weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
+                peaks = np.array([weights[:, draws.columns].max(initial=0.0) for draws in one.source.draws])
+            for draws, peak in zip(one.source.draws, peaks.tolist(), strict=True):
+                largest = peak * draws.share
                 found.append((largest**2, draws))  # of each draw: its weight squared, over its precision
         most = [size * max(draws.precisions.values(), default=0.0) for size, draws in found]
         least = NAMED * max(most, default=0.0)

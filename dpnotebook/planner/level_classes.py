@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ MOST_CLASSES = 700  # products of classes of levels that are solved for together
 CUT = 1e-9  # of a level: what a condition takes of a class beside its part of it, below which that is rounding
 MOST_LEFT_OUT = 400  # for too many classes: then only what tells all rows is looked at, which tells no classes apart
 MOST_BOXES = 6  # that the rows of a measurement fall into
+MOST_ALIKE = 4_096  # of what is asked along an attribute, that are kept once each
 MOST_SIDED = 4  # sets of attributes over which it is kept what measurements of the same queries ask
 
 Floats = NDArray[np.float64]
@@ -48,6 +50,12 @@ class LevelsAsked(NamedTuple):
     def levels(self) -> Mask:
         """Which levels take part, shape (levels,)."""
         return np.frombuffer(self.mask, dtype=bool)
+
+
+@lru_cache(maxsize=MOST_ALIKE)
+def _asked_along(apart: bool, mask: bytes) -> LevelsAsked:
+    """Return one object for all that ask the same: of ten thousand measurements there are a few hundred."""
+    return LevelsAsked(apart, mask)
 
 
 Sides = tuple[LevelsAsked, ...]
@@ -76,7 +84,7 @@ def boxes_of(part: ProductTerm, names: Sequence[str], domain: Domain) -> Boxes |
                 levels = (mask & box[name] if name in box else mask).tobytes()
             else:  # as mostly: in a moment, as there are many measurements
                 levels = box[name].tobytes() if name in box else b"\1" * size
-            sides.append(LevelsAsked(name in axes, levels))
+            sides.append(_asked_along(name in axes, levels))
         found.append(tuple(sides))
     return tuple(found)
 
@@ -298,7 +306,7 @@ class ToldProducts:
         if not known.rows <= self._of:
             return
         if known.rows and self._left_out >= MOST_LEFT_OUT:
-            self.products = self.products and is_identity(known.measurement.operator)
+            self.products = self.products and known.is_counts
             return
         first, before = self.size, len(self.parts)
         for part, boxes in _latest_boxes(known, self.names, self.domain):
@@ -357,7 +365,10 @@ class ToldProducts:
         return [cut(own, new - apart) for own, new, apart in places]
 
     def _made_room(self, boxes: Boxes) -> bool:
-        classes = self._with(masks := self._masks(boxes))
+        masks = self._masks(boxes)
+        if all(new <= own for own, new in zip(self._apart, masks, strict=True)):  # nothing more is told apart
+            return True
+        classes = self._with(masks)
         if _products(classes) > max(self._most, self.classes):
             return False
         self._classes = classes

@@ -6,6 +6,7 @@ squares needs (Gauss-Markov): ten thousand measurements of one histogram take no
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_part import Key, Observation
 from dpnotebook.planner.least_squares_state import LeastSquaresState
-from dpnotebook.planner.product_terms import ProductTerm, parts_of, projected
+from dpnotebook.planner.product_terms import ProductTerm, is_identity, parts_of, projected
 from dpnotebook.planner.value_ends import at_levels, summand_of
 from dpnotebook.query.measurement import Measurement
 
@@ -46,6 +47,8 @@ class Repeats:
         The same of each measurement; without those that others refine.
     latest
         The release of the latest of them, and minus its place there; of a measurement that refines another, the other.
+    rank
+        Which of many come first: those of many numbers, then the latest.
     sided
         What `level_classes` made of them, by the attributes over which: the latest few.
     """
@@ -56,23 +59,21 @@ class Repeats:
     precision: float = 0.0
     precisions: dict[Key, float] = field(default_factory=dict, repr=False)
     latest: tuple[int, int] = (-1, 0)
+    rank: tuple[bool, int, int] = field(default=(True, 1, 0), init=False, repr=False)
     sided: dict[tuple[str, ...], Any] = field(default_factory=dict, init=False, repr=False)
     _seen: dict[frozenset[str], Sequence[tuple[int, ProductTerm]]] = field(default_factory=dict, repr=False)
     _told: dict[frozenset[str], Sequence[Observation]] = field(default_factory=dict, init=False, repr=False)
     _now: dict[Key, float] | None = field(default=None, init=False, repr=False)
-    _rank: tuple[bool, int, int] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def rows(self) -> frozenset[str]:
         """The attributes by which the rows that take part are told: over others than all of these nothing is said."""
         return frozenset(self.measurement.where.attributes)
 
-    @property
-    def rank(self) -> tuple[bool, int, int]:
-        """Which of many come first: those of many numbers, then the latest."""
-        if self._rank is None:
-            self._rank = self.measurement.answers == 1, -self.latest[0], -self.latest[1]
-        return self._rank
+    @cached_property
+    def is_counts(self) -> bool:
+        """Whether each query is the count of one cell."""
+        return is_identity(self.measurement.operator)
 
     @property
     def now(self) -> Mapping[Key, float]:
@@ -89,7 +90,7 @@ class Repeats:
         self.precisions[item.key] = own
         self._changed()
         self.latest = max(self.latest, (first[0], -first[1]))
-        self._rank = None
+        self.rank = self.measurement.answers == 1, -self.latest[0], -self.latest[1]
 
     def remove(self, item: Item) -> None:
         """Take a measurement out, of which another one holds all that it said."""
@@ -104,7 +105,7 @@ class Repeats:
 
     def copy(self) -> Repeats:
         """Return a copy that can be added to without changing this one."""
-        return Repeats(
+        twin = Repeats(
             self.measurement,
             self.since,
             self.weighted.copy(),
@@ -113,10 +114,12 @@ class Repeats:
             self.latest,
             self._seen,
         )
+        twin.rank = self.rank
+        return twin
 
     def told(self, names: Sequence[str], domain: Domain, *, sums: bool = False) -> Sequence[Observation]:
         """Return what they say about some attributes, as `told` does: blocks of the same ones share it."""
-        own = frozenset(names) & self.measurement.attributes
+        own = self.measurement.attributes.intersection(names)
         if not sums and own in self._told:
             return self._told[own]
         found, key = [], self.measurement.key
@@ -137,7 +140,7 @@ class Repeats:
         names, domain, sums
             As for `told`.
         """
-        own = frozenset(names) & self.measurement.attributes
+        own = self.measurement.attributes.intersection(names)
         if own in self._seen and not sums:
             return self._seen[own]
         found = []
@@ -168,6 +171,8 @@ class RecordedRepeats:
         self.items: dict[Key, Item] = {}
         self.by_queries: dict[str, Repeats] = {}
         self._order: list[str] = []
+        self._places: dict[str, int] = {}  # among all, in the order in which they were asked first
+        self._asked_of: dict[frozenset[str], list[str]] = {}  # by what their rows are told by, in that order
         self._by_rows: tuple[int, dict[frozenset[str], list[Repeats]]] = -1, {}
         for item in items:
             self.add(item)
@@ -189,6 +194,9 @@ class RecordedRepeats:
             known = self.by_queries[name] = self._none_of(item)
         self._put(item, known)
         self._order.append(name)
+        if name not in self._places:
+            self._places[name] = len(self._places)
+            self._asked_of.setdefault(known.rows, []).append(name)
 
     def of_rows(self, names: Collection[str]) -> dict[frozenset[str], list[Repeats]]:
         """Return what was measured of rows told by some attributes, by these: each in the order of `Repeats.rank`."""
@@ -203,6 +211,12 @@ class RecordedRepeats:
     def changed(self, position: int) -> list[Repeats]:
         """Return what the measurements after so many first ones are of."""
         return [self.by_queries[name] for name in dict.fromkeys(self._order[position:])]
+
+    def of_some(self, names: Collection[str]) -> list[Repeats]:
+        """Return what was measured of rows told by some attributes, in the order in which it was asked first."""
+        among = frozenset(names)
+        asked = itertools.chain.from_iterable(some for rows, some in self._asked_of.items() if rows <= among)
+        return [self.by_queries[name] for name in sorted(asked, key=self._places.__getitem__)]
 
     def supposed(self, items: Iterable[Item]) -> dict[str, Repeats]:
         """Return what further measurements would change, as it would be with them; by what was asked."""

@@ -42,7 +42,9 @@ class StackedParts:
         sizes = [part.queries for part in parts]
         self._starts = np.cumsum([0, *sizes])
         self._queries = _below_each_other(parts, atoms) if queries is None else queries
-        self._precision = np.concatenate([np.broadcast_to(part.precision, part.queries) for part in parts])
+        self._precision = np.repeat([part.total for part in parts], sizes)
+        for place in [place for place, part in enumerate(parts) if part.summed is not None]:
+            self._precision[self._numbers(place)] = parts[place].precision
         # The number of one draw each is that draw: which part each such number is of.
         self._of = np.repeat(np.arange(len(parts)), sizes)
         single = [len(part.repeats) == 1 and part.summed is None and part.part.totals is None for part in parts]

@@ -115,6 +115,8 @@ def test_answers_are_dense_least_squares(seed, monkeypatch):
         np.testing.assert_allclose(variances[found.alike], variances, rtol=1e-9)
         mixture = np.where(known, rng.normal(size=known.size), 0.0)
         np.testing.assert_allclose(found.mixed(mixture)[0], mixture[known] @ weights, rtol=1e-6, atol=1e-9)
+        largest = [np.abs(found.mixed(mixture)[:, columns]).max() for _, columns in found.sources()]
+        np.testing.assert_allclose(found.peaks(mixture), largest, rtol=1e-9, atol=1e-12)
         covariance, left = found.jointly()
         whole = asked @ inverse @ asked.T
         np.testing.assert_allclose(covariance[np.ix_(known, known)], whole[np.ix_(known, known)], rtol=1e-6, atol=1e-9)

@@ -121,21 +121,70 @@ def test_no_measurement_that_is_close_enough_by_itself_is_passed_over(seed):
 
 def test_measurements_that_are_too_noisy_are_not_looked_at(monkeypatch):
     rng = np.random.default_rng(8)
-    recorded, closed, law = RecordedRepeats(), ClosedForm(DOMAIN), law_of("laplace")
+    recorded, law = RecordedRepeats(), law_of("laplace")
     for number in range(1, 201):
         recorded.add(item_of(Planned(a_table(rng), Fraction(20), 0, None), (number, 0), None, law))
-    for known in recorded.changed(0):
-        closed.put(known)
     looked = []
     of = AskedProducts.of
     monkeypatch.setattr(AskedProducts, "of", lambda self, source: looked.append(source) or of(self, source))
     part = asked(Measurement(Identity(10), (Axis("c", tuple(range(10))),), Predicate.everything(DOMAIN)))
-    list(closed.each(part, 1.0, 1.0))
-    many = len(looked)
-    looked.clear()
-    found = list(closed.each(part, 1.0, 1.0, 2 * 20.0**2))
+    found = list(closed_form_of(recorded).each(part, 1.0, 1.0, 2 * 20.0**2))
     assert len(found) == 1
-    assert len(looked) == 1 < many
+    assert len(looked) == 1
+    looked.clear()
+    closed = closed_form_of(recorded)
+    everything = list(closed.each(part, 1.0, 1.0))
+    assert len(looked) > 1
+    looked.clear()
+    again = list(closed.each(part, 1.0, 1.0))  # as a plan asks several times
+    assert [one.found for one in again] == [one.found for one in everything]
+    assert not looked
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_each_says_by_itself_is_said_anew_once_more_was_measured(seed):
+    rng = np.random.default_rng(seed)
+    recorded, closed, law = RecordedRepeats(), ClosedForm(DOMAIN), law_of("laplace")
+    measured, compared = [a_table(rng) for _ in range(40)], 0
+    part = asked(Measurement(Identity(10), (Axis("c", tuple(range(10))),), Predicate.everything(DOMAIN)))
+    for number in range(1, 201):
+        position = recorded.count
+        planned = Planned(measured[int(rng.integers(40))], Fraction(int(rng.integers(2, 30))), 0, None)
+        recorded.add(item_of(planned, (number, 0), None, law))
+        for known in recorded.changed(position):
+            closed.put(known)
+        if number % 5:
+            continue
+        for one, other in zip(closed.each(part, 1.0, 1.0), closed_form_of(recorded).each(part, 1.0, 1.0), strict=True):
+            np.testing.assert_array_equal(one.variances, other.variances)
+            compared += 1
+        together, anew = closed.known(part, 1.0, 1.0), closed_form_of(recorded).known(part, 1.0, 1.0)
+        if together is not None and anew is not None:
+            np.testing.assert_array_equal(together.variances, anew.variances)
+    assert compared > 20
+
+
+def test_what_is_of_some_rows_comes_in_the_order_of_the_first_question():
+    rng = np.random.default_rng(5)
+    recorded, law, latest = RecordedRepeats(), law_of("laplace"), {}
+    measured = [a_table(rng) for _ in range(30)]
+    for number in range(1, 121):
+        measurement = measured[int(rng.integers(30))]
+        refines = latest.get(measurement.key) if rng.random() < 0.5 else None
+        planned = Planned(measurement, Fraction(200 - number), 0, None, refines)
+        recorded.add(item_of(planned, (number, 0), None, law))
+        latest[measurement.key] = number, 0
+    for names in ((), ("a",), ("b", "c"), ("a", "b", "c", "d"), DOMAIN.names):
+        told = [known for known in recorded.changed(0) if known.rows <= set(names)]
+        assert recorded.of_some(names) == told
+
+
+def closed_form_of(recorded):
+    """Return what was measured in closed form, of which nothing was asked yet."""
+    closed = ClosedForm(DOMAIN)
+    for known in recorded.changed(0):
+        closed.put(known)
+    return closed
 
 
 def test_what_has_a_copy_is_not_changed_by_it():
