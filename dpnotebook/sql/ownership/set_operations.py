@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -65,7 +66,17 @@ def set_operation(
     tables = tuple(dict.fromkeys([*left.tables, *right.tables]))
     public = tuple(dict.fromkeys([*left.public, *right.public]))
     padding = left.padding or right.padding
-    return Rows(outputs, left.owner, build, False, tables, public, whole=whole, padding=padding)
+    distinct = query.args.get("distinct") is not False
+    single = left.owner is not None and distinct and all(output.unit for output in outputs)
+    times = 1 if single else _times(query, left.times, right.times)
+    return Rows(outputs, left.owner, build, single, tables, public, whole=whole, padding=padding, times=times)
+
+
+def _times(query: exp.SetOperation, left: int | None, right: int | None) -> int | None:
+    """Return how many rows both branches make of one row, at most: those of either in a UNION; None if not known."""
+    if not isinstance(query, exp.Union):
+        return left
+    return None if left is None or right is None else left + right
 
 
 def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: ReaderProtocol) -> None:
@@ -128,7 +139,16 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         narrowed=first.narrowed or second.narrowed or first.within != second.within,
         untyped=first.untyped or second.untyped,
         form=first.form or second.form,
+        ends=_around(first.ends, second.ends),
+        unit_or_null=all(output.unit or output.unit_or_null for output in (first, second)),
     )
+
+
+def _around(
+    first: tuple[Fraction, Fraction] | None, second: tuple[Fraction, Fraction] | None
+) -> tuple[Fraction, Fraction] | None:
+    """Return between which numbers both are; None where one has no ends."""
+    return None if first is None or second is None else (min(first[0], second[0]), max(first[1], second[1]))
 
 
 def _absent(*branches: tuple[Rows, Output]) -> bool:
