@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.populations import different_kinds, refusal
 from dpnotebook.sql.ownership.queries import Environment, Output, Rows
 from dpnotebook.sql.ownership.scope import Scope
+from dpnotebook.sql.statement import Relation
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol
@@ -68,15 +69,22 @@ def set_operation(
     padding = left.padding or right.padding
     distinct = query.args.get("distinct") is not False
     single = left.owner is not None and distinct and all(output.unit for output in outputs)
-    times = 1 if single else _times(query, left.times, right.times)
+    times = 1 if single else _times(query, left, right, reader.relations)
     return Rows(outputs, left.owner, build, single, tables, public, whole=whole, padding=padding, times=times)
 
 
-def _times(query: exp.SetOperation, left: int | None, right: int | None) -> int | None:
-    """Return how many rows both branches make of one row, at most: those of either in a UNION; None if not known."""
+def _times(query: exp.SetOperation, left: Rows, right: Rows, relations: Mapping[str, Relation]) -> int | None:
+    """Return how many rows both branches make of one row, at most; None if not known.
+
+    A UNION has the rows of either branch. Where several rows are declared, these are taken to be in both together.
+    """
     if not isinstance(query, exp.Union):
-        return left
-    return None if left is None or right is None else left + right
+        return left.times
+    if left.times is None or right.times is None:
+        return None
+    tables = [relations[name] for name in (*left.tables, *right.tables)]
+    once = all(table.unit is None or table.max_rows == 1 for table in tables)
+    return left.times + right.times if once else max(left.times, right.times)
 
 
 def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: ReaderProtocol) -> None:
