@@ -88,6 +88,7 @@ PART = (
     "sql/test_pairs.py::test_one_unit_changes_all_parts_by_no_more_than_the_norm",
     "sql/test_partitions.py::test_a_units_own_groups_show_with_probability_delta_at_most_and_one_less_would_be_too_little",
     "sql/test_partitions.py::test_more_groups_of_a_unit_raise_the_threshold_and_more_delta_lowers_it",
+    "sql/test_populations.py::test_a_unit_is_once_in_a_set_of_units_and_nowhere_else",
     "sql/test_populations.py::test_what_may_stay_when_somebody_leaves_needs_one_population",
     "sql/test_rewrite.py::test_groups_that_are_one_here_are_an_error",
     "sql/test_sharper.py::test_sharper_numbers_have_the_noise_of_their_price",

@@ -167,6 +167,7 @@ class Relations:
         if not kinds or not source.at_hand:
             return {}
         levels, groups = cache(partial(self._levels, name, source)), cache(partial(self._groups, name))
+        told: dict[str, Any] = {"levels": levels, "groups": groups, "repeats": cache(partial(self._repeats, name))}
         numbers = [column for column, kind in kinds.items() if kind in ("integer", "number")]
         sought = ["COUNT(*) AS n"]
         for place, column in enumerate(numbers):
@@ -175,12 +176,12 @@ class Relations:
         pairs = {column: (found[f"MIN_{place}"], found[f"MAX_{place}"]) for place, column in enumerate(numbers)}
         ends = {column: pair for column, pair in pairs.items() if all(map(math.isfinite, pair))}
         if found["n"] > MOST_ROWS_COMPARED:
-            return {"ends": ends, "levels": levels, "groups": groups}
+            return {"ends": ends, **told}
         listed = [column for column, kind in kinds.items() if kind != "other"]
         different = [f"COUNT(DISTINCT {identifier(column)}) AS n_{place}" for place, column in enumerate(listed)]
         counted = self._of_all_rows(name, ["COUNT(*) AS n", *different])
         unique = frozenset(column for place, column in enumerate(listed) if counted[f"n_{place}"] == counted["n"])
-        return {"ends": ends, "unique": unique, "levels": levels, "groups": groups}
+        return {"ends": ends, "unique": unique, **told}
 
     def _levels(self, name: str, source: Source, column: str, condition: str) -> tuple[Any, ...] | None:
         """Return the different values of a column of a public table, in order; None where they are too many.
@@ -222,6 +223,12 @@ class Relations:
             return None
         groups = tuple(zip(*(map(int, found[one].tolist()) for one in names), strict=True))
         return groups if 0 < len(groups) <= MOST_LEVELS else None
+
+    def _repeats(self, name: str, columns: tuple[str, ...]) -> int:
+        """Return how many rows of a public table have the same values in some columns, at most."""
+        by = f" GROUP BY {', '.join(map(identifier, columns))}" if columns else ""
+        query = f"SELECT MAX(n) AS n FROM (SELECT COUNT(*) AS n FROM {identifier(name)}{by}) AS t"
+        return int(np.ma.filled(np.ma.asarray(self.workspace.run(query, [name])["n"]), 0)[0])
 
     def _of_all_rows(self, name: str, sought: list[str]) -> dict[str, float]:
         """Return numbers that are worked out of all rows of a public table; NaN where there are none."""

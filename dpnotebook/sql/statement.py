@@ -61,6 +61,8 @@ class Relation:
     groups
         The same of several keys: gives the different groups of a query over it, which has numbers of levels as `k0`,
         `k1`, ..., as many as are given.
+    repeats
+        The same: gives how many of its rows have the same values in some columns, at most; all of them for no column.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Relation:
     unique: frozenset[str] = frozenset()
     levels: Callable[[str, str], tuple[Any, ...] | None] | None = None
     groups: Callable[[str, int], tuple[tuple[int, ...], ...] | None] | None = None
+    repeats: Callable[[tuple[str, ...]], int] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,14 @@ JOINS, POPULATIONS, SELECTS = "sql/ownership/joins.py", "sql/ownership/populatio
 
 PLANTED = (
     Mutant(
+        "UNION ALL of units is taken for a set of them",
+        "a person with several rows counts as often, for the price of one",
+        "sql/ownership/set_operations.py",
+        '    distinct = query.args.get("distinct") is not False\n',
+        "    distinct = True\n",
+        ("sql/test_populations.py::test_a_unit_is_once_in_a_set_of_units_and_nowhere_else",),
+    ),
+    Mutant(
         "outer joins keep rows whose unit has left another population",
         "one person of one table moves another's row: twice what is charged",
         POPULATIONS,

@@ -18,6 +18,7 @@ for _name in (
     "noise_studies",
     "messy_tables",
     "skewed_people",
+    "people_and_shots",
     "public_spells",
 ):
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")

@@ -25,6 +25,7 @@ INNER = {
     "EXISTS": "{x} t WHERE EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id AND s.x > 0)",
     "IN": "{x} t WHERE id IN (SELECT id FROM {y} WHERE x > 0)",
     "SEMI": "{x} t SEMI JOIN {y} s USING (id)",
+    "comma": "{x} s, {y} t WHERE t.id = s.id AND s.x > 0",
 }
 OUTER = {
     "LEFT": "{x} s LEFT JOIN {y} t ON s.id = t.id",
@@ -121,6 +122,22 @@ def test_rows_that_are_units_are_put_together_with_themselves_only(word):
         known = NAMED | {"e": Relation("e", NAMED["d"].columns, unit=None)}
         message = refused(f"SELECT COUNT(*) FROM (SELECT k, x FROM d {word} SELECT k, x FROM {other})", known)
         assert "the same dpn.Unit(" in message
+
+
+@pytest.mark.parametrize("word", SETS)
+@pytest.mark.parametrize(("x", "y"), [("a", "b"), ("b", "a"), ("a", "a")])
+def test_a_unit_is_once_in_a_set_of_units_and_nowhere_else(word, x, y):
+    """What is said to have one row of a unit is not sampled, so there may be no second one."""
+    once = "ALL" not in word
+    (select,) = analyse(f"SELECT COUNT(*) AS n FROM (SELECT id FROM {x} {word} SELECT id FROM {y}) t", NAMED).selects
+    assert select.single == once
+    (beside,) = analyse(f"SELECT COUNT(*) AS n FROM {SETS[word].format(x=x, y=y)}", NAMED).selects
+    assert not beside.single
+    for seed in range(1, 4):
+        counted = (
+            f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM ({select.rows}) AS r WHERE u IS NOT NULL GROUP BY u) AS c"
+        )
+        assert not once or database(seed).execute(counted).fetchone()[0] in (1, None)
 
 
 @pytest.mark.parametrize("source", NEVER.values(), ids=NEVER)

@@ -15,6 +15,7 @@ from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
 from dpnotebook.sql.ownership.anti_joins import with_anti_joins
+from dpnotebook.sql.ownership.comma_joins import with_joins_for_commas
 from dpnotebook.sql.ownership.public_values import with_public_values
 from dpnotebook.sql.ownership.reader import Reader, ValueBounds
 from dpnotebook.sql.ownership.select_parts import from_of
@@ -75,6 +76,7 @@ def analyse(
     surface = _read_before(statement) if known else read_surface(statement, parameters or {})
     try:
         tree = with_public_values(surface.tree.copy(), relations, surface.text)
+        tree = with_joins_for_commas(tree, relations)
         tree = with_semi_joins(with_anti_joins(tree, relations), relations)
         found = _analyse(tree, Reader(surface.text, relations, bounds), contribution, rates, grouped)
     except Misfit as error:

@@ -16,6 +16,7 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
+from dpnotebook.sql.ownership.multiplied import together
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.statement_parser import Call, Clause
 from dpnotebook.sql.select import BoundsFrom, Contribution, PrivateSelect
@@ -139,10 +140,27 @@ class Contributions:
         return 1 if self.clause is not None or self.wanted is None else 0
 
     @property
-    def max_rows(self) -> int | None:
-        """How many rows a unit is declared to have at most in what is read; None where nothing is said of a table."""
+    def declared_rows(self) -> int | None:
+        """How many rows a unit is declared to have at most in a table that is read; None where nothing is said."""
         said = [_rows_declared(table) for table in self._multiplying]
         return None if None in said else max(most for most in said if most is not None)
+
+    @property
+    def max_rows(self) -> int | None:
+        """How many rows a unit has at most in what is read, as declared, and as public tables multiply them.
+
+        None where nothing is said of a table, or it is not known how many rows meet one.
+        """
+        return together(self.declared_rows, self.source.times)
+
+    @property
+    def _joined_rows(self) -> int | None:
+        """How many rows a unit has at most where rows of several protected tables meet; None where it is not known."""
+        several = [
+            item.source for item in self.source.joined if item.source.owner is not None and not item.source.single
+        ]
+        said = [_rows_declared(self.relations[name]) for source in several for name in source.tables]
+        return together(*said, self.source.times) if several else self.max_rows
 
     @property
     def _multiplying(self) -> list[Relation]:
@@ -176,13 +194,13 @@ class Contributions:
             # One row of a unit says that it is there, but not that it has a row that fulfils a condition.
             conditions = any(isinstance(one.argument, exp.Case) for one in calls)
             return Bounding(self._limited(Contribution("groups" if conditions else "rows", 1)), [])
-        most = self.max_rows
+        most = self._joined_rows
         if most is not None and most <= DRAWN_ROWS:  # finding that few count less takes more than it gives
             return None
         contribution = Contribution("groups" if once else "rows", most or MOST_ROWS)
         declared = f" of up to {most:,}, as declared," if most else ""
         note = f"as many {contribution.kind} of each {self._one}{declared} count as are found to suit what is asked"
-        hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else most or DRAWN_ROWS
+        hidden = DRAWN_ROWS if all(map(_is_scale_free, calls)) else self.max_rows or DRAWN_ROWS
         return Bounding(self._limited(contribution), [note], rows_if_hidden=hidden)
 
     def _groups(self) -> Bounding:
@@ -197,7 +215,9 @@ class Contributions:
     def _rows(self, calls: Sequence[Call]) -> Bounding:
         """Return that so many rows of a unit count, as declared, or a few where answers do not depend on how many."""
         assert self.source.owner is not None
-        one, single, max_rows = self._one, self.source.single, self.max_rows
+        one, single, max_rows = self._one, self.source.single, self.max_rows or self.declared_rows
+        if self.wanted == "rows":
+            max_rows = self.declared_rows
         scale_free = all(map(_is_scale_free, calls))
         unsaid = next((table for table in self._multiplying if _rows_declared(table) is None), None)
         drawn = ""
@@ -221,7 +241,10 @@ class Contributions:
         if not single and not drawn:
             rows = "1 row" if max_rows == 1 else f"{most:,} rows"
             why = ", as declared" if self.source.owner.unit is not None else ""
-            why += ", also where a join multiplies them" if len(self.source.joined) > 1 else ""
+            if max_rows != self.declared_rows:
+                why += ", and as public tables multiply them"
+            elif len(self.source.joined) > 1:
+                why += ", also where a join multiplies them"
             notes.append(f"at most {rows} of each {one} count{'s' if max_rows == 1 else ''}{why}")
         return Bounding(self._limited(Contribution("rows", most)), notes, drawn)
 

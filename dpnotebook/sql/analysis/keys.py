@@ -17,12 +17,12 @@ from dpnotebook.domain.calendar import SPANS
 from dpnotebook.errors import DomainError
 from dpnotebook.sql import level_values
 from dpnotebook.sql.analysis.public_levels import PublicLevels
-from dpnotebook.sql.analysis.value_bounds import PARTS
 from dpnotebook.sql.level_texts import rows_in_sql
 from dpnotebook.sql.ownership.date_spans import part_of_times
 from dpnotebook.sql.ownership.expressions import bare, total
 from dpnotebook.sql.ownership.grouping import GroupKey
 from dpnotebook.sql.ownership.scope import Column
+from dpnotebook.sql.ownership.value_bounds import PARTS
 from dpnotebook.sql.public_values import KINDS_OF_VALUES, PublicValues
 from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement import Relation

@@ -140,6 +140,7 @@ class Outer:
         """Return a private select over the grouping that its aggregates are, where they are to be asked like that."""
         if self.grouped is None or not self.is_private(query, environment):
             return query
+        environment = self.reader.with_common_tables(query, environment)
         self._as_usual(query, environment)
         if self.grouped == "units":
             found = self._of_units(query, environment)

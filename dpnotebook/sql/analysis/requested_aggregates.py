@@ -16,11 +16,11 @@ from dpnotebook.sql.aggregates.catalogue import DISTINCT_VALUES, function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.analysis.contributions import bounds_of, edges_of, values_of
 from dpnotebook.sql.analysis.release_names import Names
-from dpnotebook.sql.analysis.value_bounds import TRUTH, declared_attribute, value_bounds
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of
+from dpnotebook.sql.ownership.value_bounds import TRUTH, declared_attribute, value_bounds
 from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.select import Aggregate, plainly
 
@@ -119,25 +119,41 @@ def call_over(node: exp.Expr, source: From, text: Text) -> Call:
 
 
 def marked_units(written: exp.Expr, source: From, text: Text) -> exp.Expr | None:
-    """Return a 1 for each row whose unit a CASE counts, and nothing for others; None where it is no CASE of units.
+    """Return a 1 for each row whose unit is counted, and nothing for others; None where not units are counted so.
 
     Parameters
     ----------
     written
-        What stands behind COUNT(DISTINCT: `CASE WHEN condition THEN unit END`, as FILTER has it too.
+        What stands behind COUNT(DISTINCT: `CASE WHEN condition THEN unit END`, as FILTER has it too, or the unit's
+        column of a table whose rows an outer join pads.
     source, text
         What is read, and the statement.
     """
+    padded = _is_there(written, source, text)
+    if padded is not None:
+        return exp.Case(ifs=[exp.If(this=padded, true=exp.Literal.number(1))])
     otherwise = written.args.get("default") if isinstance(written, exp.Case) else None
     if not isinstance(written, exp.Case) or not (otherwise is None or isinstance(bare(otherwise), exp.Null)):
         return None
-    columns = (column_of(bare(branch.args["true"]), source.scope, text) for branch in written.args["ifs"])
-    if not all(column is not None and column.unit for column in columns):
+    counted = [bare(branch.args["true"]) for branch in written.args["ifs"]]
+    columns = [column_of(one, source.scope, text) for one in counted]
+    if not all(column is not None and (column.unit or column.unit_or_null) for column in columns):
         return None
     marked = written.copy()
-    for branch in marked.args["ifs"]:
+    for branch, one in zip(marked.args["ifs"], counted, strict=True):
+        there = _is_there(one, source, text)
+        if there is not None:
+            branch.set("this", exp.and_(branch.this, there))
         branch.set("true", exp.Literal.number(1))
     return marked
+
+
+def _is_there(written: exp.Expr, source: From, text: Text) -> exp.Expr | None:
+    """Return that a column is not NULL which is the unit of its row or NULL; None of anything else."""
+    column = column_of(written, source.scope, text)
+    if column is None or column.unit or not column.unit_or_null:
+        return None
+    return exp.Not(this=exp.Is(this=written.copy(), expression=exp.null()))
 
 
 def _aliases(select: exp.Select) -> dict[int, str]:

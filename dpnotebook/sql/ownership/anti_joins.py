@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
+from dpnotebook.sql.ownership.comma_joins import private_names
 from dpnotebook.sql.ownership.expressions import bare, conjuncts
 from dpnotebook.sql.ownership.select_parts import source_nodes
 from dpnotebook.sql.parse.semi_joins import as_condition, keeps_rows, on_of
@@ -29,7 +30,7 @@ def with_anti_joins(tree: exp.Expr, relations: Mapping[str, Relation]) -> exp.Ex
         What its tables are.
     """
     common = {each.alias.casefold() for each in tree.find_all(exp.CTE)}
-    private = _private_names(tree, relations)
+    private = private_names(tree, relations)
     for select in list(tree.find_all(exp.Select)):
         for join in list(select.args.get("joins") or []):
             table = join.this
@@ -42,15 +43,6 @@ def with_anti_joins(tree: exp.Expr, relations: Mapping[str, Relation]) -> exp.Ex
             if str(join.args.get("side") or "").upper() == "LEFT" and keeps_rows(select, join):
                 _rewrite(select, join, relation)
     return tree
-
-
-def _private_names(tree: exp.Expr, relations: Mapping[str, Relation]) -> set[str]:
-    """Return the names of private tables, and of queries of WITH that read some."""
-    found = {name.casefold() for name, relation in relations.items() if relation.private}
-    for query in tree.find_all(exp.CTE, bfs=False):
-        if any(table.name.casefold() in found for table in query.find_all(exp.Table)):
-            found.add(query.alias.casefold())
-    return found
 
 
 def _rewrite(select: exp.Select, join: exp.Join, relation: Relation) -> None:

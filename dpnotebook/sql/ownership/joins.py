@@ -15,6 +15,7 @@ from dpnotebook.dialect.expressions import check_comparisons, joint, with_kind
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.ownership.expressions import bare, column_of, conjuncts, resolve, total
+from dpnotebook.sql.ownership.multiplied import multiplied
 from dpnotebook.sql.ownership.padded_rows import may_hold, padded_by
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.protocol import ReaderProtocol
@@ -86,6 +87,7 @@ def join(left: From, right: FromItem, node: exp.Join, environment: Environment, 
         tuple(dict.fromkeys([*left.public, *right.public])),
         groups or left.groups,
         padding,
+        multiplied(left, right, condition.equal, reader.relations),
     )
 
 
@@ -282,7 +284,9 @@ def _columns(
 
 def _kept(column: Column, all_rows: bool) -> Column:
     """Return a column of one side of an outer join, of which all rows are kept or only those that meet one."""
-    return replace(column, unit=column.unit and all_rows, missing=column.missing or not all_rows)
+    padded = column.unit_or_null or (column.unit and not all_rows)
+    missing = column.missing or not all_rows
+    return replace(column, unit=column.unit and all_rows, unit_or_null=padded, missing=missing)
 
 
 def _spread(

@@ -16,6 +16,7 @@ from dpnotebook.sql.ownership.outcomes import Outcome
 from dpnotebook.sql.ownership.padded_rows import outcomes
 from dpnotebook.sql.ownership.queries import Environment, Output
 from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.ownership.value_bounds import value_bounds
 from dpnotebook.sql.ownership.windows import is_number_of_row
 from dpnotebook.sql.parse.statement_parser import call_of
 
@@ -55,6 +56,7 @@ def listed_outputs(query: exp.Select, scope: Scope, environment: Environment, re
                     absent=any(column.absent for column in scope.columns)
                     and outcomes(node, scope, reader.text) == Outcome.MISSING,
                     untyped=is_untyped(resolved),
+                    ends=value_bounds(_one_value(plain) or plain, scope, reader.relations, reader.text),
                 )
             )
     return found
@@ -65,17 +67,23 @@ def _one_of(node: exp.Expr, scope: Scope, reader: ReaderProtocol) -> tuple[str, 
 
     What is declared of the column holds for that too.
     """
-    call = call_of(node)
-    if call is not None and call.fractions in ((0.0,), (1.0,)) and not call.array and call.argument is not None:
-        value = bare(call.argument)
-    elif isinstance(node, exp.Window) and isinstance(node.this, exp.FirstValue | exp.LastValue):
+    value = _one_value(node)
+    if value is None and isinstance(node, exp.Window) and isinstance(node.this, exp.FirstValue | exp.LastValue):
         value = bare(node.this.this)
         if isinstance(value, exp.Case) and value.args.get("default") is None and len(value.args["ifs"]) == 1:
             value = bare(value.args["ifs"][0].args["true"])
-    else:
+    if value is None:
         return None
     located = scope.find(value, reader.text) if isinstance(value, exp.Column) else None
     return None if located is None else located[0].origin
+
+
+def _one_value(node: exp.Expr) -> exp.Expr | None:
+    """Return of what an aggregate is the least or the largest value; None of anything else."""
+    call = call_of(node)
+    if call is None or call.fractions not in ((0.0,), (1.0,)) or call.array or call.argument is None:
+        return None
+    return bare(call.argument)
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -123,6 +131,8 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
         within=column.within,
         untyped=column.untyped,
         form=column.form,
+        unit_or_null=column.unit_or_null and own,
+        ends=column.ends,
     )
 
 

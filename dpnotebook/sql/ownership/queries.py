@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import chain
 from typing import Literal
 
@@ -40,7 +41,7 @@ class Output:
     node
         What it is, in terms of the query's sources.
     kind, unit, origin, lost, element, rounded, growth, numbers, missing, narrowed, row, absent, within, untyped,
-    form
+    form, unit_or_null, ends
         As in `Column`.
     """
 
@@ -61,6 +62,8 @@ class Output:
     within: str = ""
     untyped: bool = False
     form: str = ""
+    unit_or_null: bool = False
+    ends: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,9 @@ class Rows:
         Of what padded rows are left out; None where none are.
     within
         Of a query over a public table: as in `Column`; None where it leaves out rows in other ways, too.
+    times
+        How many rows joins with public tables make of one row of a unit, at most; of a public query how many rows it
+        has. None where that is not known.
     """
 
     outputs: tuple[Output, ...]
@@ -116,6 +122,7 @@ class Rows:
     whole: bool = False
     padding: Padding | None = None
     within: str | None = None
+    times: int | None = 1
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,7 @@ class FromItem:
         Our own name for it.
     columns
         What can be named of it.
-    owner, single, tables, public, padding
+    owner, single, tables, public, padding, times
         As in `Rows`.
     unit
         The unit of a row of it.
@@ -154,6 +161,7 @@ class FromItem:
     distinct: bool = False
     lateral: bool = False
     padding: Padding | None = None
+    times: int | None = 1
 
 
 @dataclass(frozen=True)
@@ -175,7 +183,7 @@ class From:
         What can be named.
     joined
         The sources, in order.
-    owner, single, tables, public, padding
+    owner, single, tables, public, padding, times
         As in `Rows`.
     groups
         The public source whose rows are the groups of a release.
@@ -189,6 +197,7 @@ class From:
     public: tuple[str, ...] = ()
     groups: FromItem | None = None
     padding: Padding | None = None
+    times: int | None = 1
 
     def take_asked(self) -> None:
         """Add what subqueries in expressions about its rows read."""

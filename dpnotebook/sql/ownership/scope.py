@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -98,6 +99,10 @@ class Column:
         Whether its texts stand for values of any kind.
     form
         What it is beside its kind, as `dialect.types` calls it; empty where it is nothing else.
+    unit_or_null
+        Whether it is the privacy unit of its row, or NULL, as an outer join pads it.
+    ends
+        Between which numbers it lies in every row, where a query below says so; see `value_bounds`.
     """
 
     name: str
@@ -122,6 +127,8 @@ class Column:
     equal_row: str | None = None
     untyped: bool = False
     form: str = ""
+    unit_or_null: bool = False
+    ends: tuple[Fraction, Fraction] | None = None
 
 
 @dataclass

@@ -131,6 +131,7 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         distinct is not None,
         padding,
         narrowing(query, source, where, reader.relations),
+        1 if single and owned else source.times,
     )
 
 

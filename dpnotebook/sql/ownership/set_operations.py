@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,6 +15,7 @@ from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.populations import different_kinds, refusal
 from dpnotebook.sql.ownership.queries import Environment, Output, Rows
 from dpnotebook.sql.ownership.scope import Scope
+from dpnotebook.sql.statement import Relation
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol
@@ -65,7 +67,24 @@ def set_operation(
     tables = tuple(dict.fromkeys([*left.tables, *right.tables]))
     public = tuple(dict.fromkeys([*left.public, *right.public]))
     padding = left.padding or right.padding
-    return Rows(outputs, left.owner, build, False, tables, public, whole=whole, padding=padding)
+    distinct = query.args.get("distinct") is not False
+    single = left.owner is not None and distinct and all(output.unit for output in outputs)
+    times = 1 if single else _times(query, left, right, reader.relations)
+    return Rows(outputs, left.owner, build, single, tables, public, whole=whole, padding=padding, times=times)
+
+
+def _times(query: exp.SetOperation, left: Rows, right: Rows, relations: Mapping[str, Relation]) -> int | None:
+    """Return how many rows both branches make of one row, at most; None if not known.
+
+    A UNION has the rows of either branch. Where several rows are declared, these are taken to be in both together.
+    """
+    if not isinstance(query, exp.Union):
+        return left.times
+    if left.times is None or right.times is None:
+        return None
+    tables = [relations[name] for name in (*left.tables, *right.tables)]
+    once = all(table.unit is None or table.max_rows == 1 for table in tables)
+    return left.times + right.times if once else max(left.times, right.times)
 
 
 def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: ReaderProtocol) -> None:
@@ -128,7 +147,16 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         narrowed=first.narrowed or second.narrowed or first.within != second.within,
         untyped=first.untyped or second.untyped,
         form=first.form or second.form,
+        ends=_around(first.ends, second.ends),
+        unit_or_null=all(output.unit or output.unit_or_null for output in (first, second)),
     )
+
+
+def _around(
+    first: tuple[Fraction, Fraction] | None, second: tuple[Fraction, Fraction] | None
+) -> tuple[Fraction, Fraction] | None:
+    """Return between which numbers both are; None where one has no ends."""
+    return None if first is None or second is None else (min(first[0], second[0]), max(first[1], second[1]))
 
 
 def _absent(*branches: tuple[Rows, Output]) -> bool:

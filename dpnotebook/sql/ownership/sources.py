@@ -16,6 +16,7 @@ from dpnotebook.sql.ownership.catalog import columns_of, find_relation
 from dpnotebook.sql.ownership.clocks import by_clocks
 from dpnotebook.sql.ownership.expressions import resolve, total
 from dpnotebook.sql.ownership.joins import join
+from dpnotebook.sql.ownership.multiplied import repeats
 from dpnotebook.sql.ownership.populations import population_of
 from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined, Rows, output_column, unit_column
 from dpnotebook.sql.ownership.scope import UNIT, Column, Owner, Scope
@@ -152,6 +153,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
         relation.private and relation.unit is None,
         (relation.name,) if relation.private else (),
         () if relation.private else (relation.name,),
+        times=1 if relation.private else repeats(relation, ()),
     )
     sample = node.args.get("sample")
     return source if sample is None else sampled(source, sample, reader)
@@ -186,6 +188,8 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
             within=rows.within or output.within,
             untyped=output.untyped,
             form=output.form,
+            unit_or_null=output.unit_or_null,
+            ends=output.ends,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
@@ -198,7 +202,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
     shown = called or "the subquery"
     single, distinct = rows.single, rows.distinct and rows.owner is None
     made = FromItem(alias, columns, build, shown, rows.owner, unit, single, rows.tables, rows.public, distinct)
-    return replace(made, padding=rows.padding)
+    return replace(made, padding=rows.padding, times=rows.times)
 
 
 def _unnest(
@@ -229,7 +233,7 @@ def _unnest(
         return exp.Unnest(expressions=[argument.copy()], alias=shape, offset=False)
 
     lateral = any(True for _ in argument.find_all(exp.Column))
-    return FromItem(alias, (column,), build, names[0], lateral=lateral)
+    return FromItem(alias, (column,), build, names[0], lateral=lateral, times=None)
 
 
 def _element(array: exp.Expr, scope: Scope, text: Text) -> tuple[MaybeKind, bool]:
@@ -261,13 +265,13 @@ def _values(node: exp.Values, reader: ReaderProtocol) -> FromItem:
         rows = [row.copy() for row in node.expressions]
         return exp.Values(expressions=rows, alias=exp.TableAlias(this=exp.to_identifier(alias), columns=shape))
 
-    return FromItem(alias, columns, build, node.alias or "VALUES")
+    return FromItem(alias, columns, build, node.alias or "VALUES", times=len(node.expressions))
 
 
 def _first(source: FromItem) -> From:
     scope = Scope(list(source.columns), source.unit)
     found = From(scope, [Joined("", source)], source.owner, source.single, source.tables, source.public)
-    found.padding = source.padding
+    found.padding, found.times = source.padding, source.times
     return found
 
 

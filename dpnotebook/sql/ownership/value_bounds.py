@@ -97,6 +97,8 @@ def _of_column(node: exp.Expr, scope: Scope, relations: Mapping[str, Relation], 
         if column.origin[1] in relation.ends:  # of a public table, whose values everybody may know
             low, high = relation.ends[column.origin[1]]
             return Fraction(repr(low)), Fraction(repr(high))
+    if column is not None and column.ends is not None:
+        return column.ends
     return TRUTH if column is not None and column.kind == "boolean" else EVERYTHING
 
 
