@@ -90,7 +90,7 @@ def rows_left_out(question: object) -> str:
     """
     if not isinstance(question, Question):
         return ""
-    columns = {measure.summand.column for measure in question.measures}
+    columns = {measure.summand.column or measure.column for measure in question.measures}
     named = {*question.where.attributes, *question.keys, *(columns if len(columns) == 1 else ())}
     domain = without_parts(question.where.domain)
     others = {name: attribute for name, attribute in domain.items() if name not in named}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +43,7 @@ MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once
 TOO_MANY = "the answers rest on too many noisy numbers to redraw them so often: ask for fewer draws"
 FEW_NUMBERS = 200  # noisy numbers: a matrix of more is slower than what answers are made by
 MOST_WEIGHTS = 4 * 10**6  # of numbers in answers, that are worked out at once
+MOST_TOLD = 250  # noisy numbers: what each counts for in an answer is found from redraws of no more
 SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
 
 
@@ -81,9 +84,41 @@ class RedrawnNoise:
             self._known[key] = np.ldexp(drawn.astype(np.float64), -bits).reshape(self.draws, *item.noisy.shape)
         return self._known[key]
 
+    def numbers(self) -> tuple[Floats, tuple[Fraction, ...]]:
+        """Return the noise of all numbers redrawn, in steps of its grid, shape (draws, numbers), and its scales.
+
+        None of them where they are more than `MOST_TOLD`.
+        """
+        drawn, scales = list[Floats](), list[Fraction]()
+        for key, noise in self._known.items():
+            scale = self.items[key].scale
+            step = 2 ** law_of(self.noise).grid_bits(scale)
+            drawn.append(noise.reshape(self.draws, -1) * step)
+            scales += [scale * step] * drawn[-1].shape[1]
+            if len(scales) > MOST_TOLD:
+                return np.zeros((self.draws, 0)), ()
+        return np.concatenate(drawn, axis=1) if drawn else np.zeros((self.draws, 0)), tuple(scales)
+
     def counted(self, key: Key) -> Floats:
         """Return the noise of a measurement as least squares has its numbers, see `as_counts`; (draws, numbers)."""
         return in_counts(self.items[key].measurement, self.of(key))
+
+
+class RedrawnAnswers(NamedTuple):
+    """What answers may have been.
+
+    Parameters
+    ----------
+    values
+        Of each measure, shape (draws, answers); None of one that is not needed.
+    noise, scales
+        The noise of all numbers that they follow from, shape (draws, numbers), each independent of the others, and its
+        scales; of no numbers where they are many.
+    """
+
+    values: list[Floats | None]
+    noise: Floats
+    scales: tuple[Fraction, ...]
 
 
 def redrawn(
@@ -96,8 +131,8 @@ def redrawn(
     needed: Collection[str] | None = None,
     *,
     combined: bool,
-) -> list[Floats | None] | None:
-    """Return what the answers to each measure of a question may have been, shape (draws, answers) each.
+) -> RedrawnAnswers | None:
+    """Return what the answers to each measure of a question may have been.
 
     Parameters
     ----------
@@ -118,8 +153,7 @@ def redrawn(
 
     Returns
     -------
-    None where it cannot be told how the noise of what was recorded enters the answers, and for a measure that is not
-    needed.
+    None where it cannot be told how the noise of what was recorded enters the answers.
 
     Raises
     ------
@@ -133,7 +167,8 @@ def redrawn(
     noise = RedrawnNoise(history.noise, history.items | {item.key: item for item in also}, draws)
     if not combined:
         asked = zip(answers, also, wanted, strict=False)
-        return [_own(one, item.noisy + noise.of(item.key)) if is_wanted else None for one, item, is_wanted in asked]
+        own = [_own(one, item.noisy + noise.of(item.key)) if is_wanted else None for one, item, is_wanted in asked]
+        return RedrawnAnswers(own, *noise.numbers())
     found: list[Floats | None] = []
     for one, estimates, is_wanted in zip(apart(question), recorded, wanted, strict=True):
         if not is_wanted:
@@ -143,7 +178,7 @@ def redrawn(
         if drawn is None:
             return None
         found.append(drawn)
-    return found
+    return RedrawnAnswers(found, *noise.numbers())
 
 
 def _own(answer: Answers, numbers: Floats) -> Floats:

@@ -12,7 +12,7 @@ from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.query.question import Measure
 from dpnotebook.session.answer_frame import column_name
 from dpnotebook.session.compared import Compared, ComparedAnswers, ComparedQuestion
-from dpnotebook.session.redraws import FEWEST, Drawn, as_often_as_can_be, draws_for, intervals
+from dpnotebook.session.redraws import FEWEST, Drawn, as_often_as_can_be, draws_for, followed, intervals, same_noise
 from dpnotebook.sql.statement import ShownColumn, Statement
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def added_up(release: Compared, by: Sequence[str]) -> ComparedAnswers:
 
     def totals(draws: int) -> Mapping[str, NDArray[Any]]:
         drawn = redraws(draws)
-        return {one.name: _summed(np.asarray(drawn[one.name], dtype=float), place, groups) for one in measures}
+        found = {one.name: _summed(np.asarray(drawn[one.name], dtype=float), place, groups) for one in measures}
+        return same_noise(found, drawn)
 
     drawn = as_often_as_can_be(totals, draws_for(release.confidence, len(release.frame), 0) or FEWEST)
     if drawn is None:
@@ -59,7 +60,7 @@ def added_up(release: Compared, by: Sequence[str]) -> ComparedAnswers:
     notes = [*release.notes, *_of_groups(release, place)]
     for one in measures:
         found = _summed(release.frame[one.name].to_numpy(dtype=float)[None], place, groups)[0]
-        ends = intervals(Drawn(found, drawn[one.name]), (), None, release.confidence)
+        ends = intervals(Drawn(found, drawn[one.name]), followed(drawn), None, release.confidence)
         frame[one.name] = found
         for part, numbers in vars(ends).items():
             frame[column_name(one.name, part)] = numbers

@@ -16,7 +16,16 @@ from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.laws import GAUSSIAN
 from dpnotebook.query.question import Measure
 from dpnotebook.session.answer_frame import DERIVED, column_name
-from dpnotebook.session.redraws import FEWEST, Drawn, Ends, as_often_as_can_be, draws_for, intervals
+from dpnotebook.session.redraws import (
+    FEWEST,
+    Drawn,
+    Ends,
+    Redrawn,
+    as_often_as_can_be,
+    draws_for,
+    followed,
+    intervals,
+)
 from dpnotebook.sql.statement import ShownColumn
 
 if TYPE_CHECKING:
@@ -159,25 +168,28 @@ def compared(one: Compared, other: Compared, operation: Operation) -> ComparedAn
     mine, others = _rows(one, other, shares)
     drawn_of_one, drawn_of_other = one.redraws, other.redraws
 
-    def redrawn(draws: int) -> Drawings:
+    def redrawn(draws: int) -> tuple[Drawings, list[Redrawn]]:
         first, second = drawn_of_one(draws), drawn_of_other(draws)
-        return {name: (first[left][:, mine], second[right][:, others]) for name, (left, right) in names.items()}
+        found = {name: (first[left][:, mine], second[right][:, others]) for name, (left, right) in names.items()}
+        return found, followed(first, second)
 
     def redraws(draws: int) -> Mapping[str, NDArray[Any]]:
-        found = {name: _result(*both, operation) for name, both in redrawn(draws).items()}
+        found = {name: _result(*both, operation) for name, both in redrawn(draws)[0].items()}
         return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
 
     frame = one.frame[list(one.keys)].iloc[mine].reset_index(drop=True)
     drawn: Drawings = {}
+    from_noise: list[Redrawn] = []
     notes: list[str] = []
     for name, (left, right) in names.items():
         found = _result(_column(one, left, mine), _column(other, right, others), operation)
         found = np.where(np.isfinite(found), found, np.nan)
         ends = _exact(one, other, left, right, mine, others) if operation == "less" else None
         if ends is None:
-            drawn = drawn or _often(redrawn, draws_for(one.confidence, mine.size, 0) or FEWEST)
+            if not drawn:
+                drawn, from_noise = _often(redrawn, draws_for(one.confidence, mine.size, 0) or FEWEST)
             over = (drawn[name][1],) if operation == "over" else ()
-            ends = intervals(Drawn(found, _result(*drawn[name], operation), over), (), None, one.confidence)
+            ends = intervals(Drawn(found, _result(*drawn[name], operation), over), from_noise, None, one.confidence)
             notes += ends.notes(name)
         frame[name] = found
         for part, numbers in vars(ends).items():
@@ -274,7 +286,7 @@ def _sources(release: Compared) -> tuple[int, ...]:
     return release.sources or (release.number,)
 
 
-def _often(redrawn: Callable[[int], Drawings], draws: int) -> Drawings:
+def _often(redrawn: Callable[[int], tuple[Drawings, list[Redrawn]]], draws: int) -> tuple[Drawings, list[Redrawn]]:
     found = as_often_as_can_be(redrawn, draws)
     if found is None:
         raise WorkloadError(

@@ -27,7 +27,7 @@ from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Alternative, Comparisons, Plan
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
-from dpnotebook.planner.redraws import redrawn
+from dpnotebook.planner.redraws import RedrawnAnswers, redrawn
 from dpnotebook.planner.several import details_of
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
@@ -235,8 +235,8 @@ class Histories:
         table: TableSchema,
         draws: int,
         needed: Collection[str] | None = None,
-    ) -> list[Floats | None] | None:
-        """Return what the recorded answers to each measure may have been, shape (draws, answers) each.
+    ) -> RedrawnAnswers | None:
+        """Return what the recorded answers to each measure may have been.
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Histories:
 
         Returns
         -------
-        None where it cannot be told how noise entered the answers, and for a measure that is not needed.
+        None where it cannot be told how noise entered the answers.
         """
         if self.domain_of(table, record.since) != table.domain:
             return None

@@ -42,6 +42,7 @@ from dpnotebook.session.domains import extended_words, losing_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.redraws import RedrawnColumns
 from dpnotebook.session.release import Release
 from dpnotebook.session.released_span import ReleasedSpan, released_span
 from dpnotebook.session.room import check_room
@@ -305,7 +306,7 @@ class Questions:
         recorded: Sequence[Estimates],
         draws: int,
         needed: Collection[str] | None = None,
-    ) -> dict[str, NDArray[Any]]:
+    ) -> RedrawnColumns:
         """Return what the recorded answers may have been, by column of the release, shape (draws, rows).
 
         Of all measures, or of those that are needed.
@@ -322,8 +323,8 @@ class Questions:
                 f"release {record.number} is combined from so much that it cannot be told how the noise of each part "
                 "enters it, so it cannot be redrawn; ask with fresh=True for an answer of its own"
             )
-        columns: dict[str, NDArray[Any]] = {}
-        for measure, values in zip(question.measures, found, strict=True):
+        columns = RedrawnColumns({}, found.noise, found.scales, self.ledger.accountant.noise)
+        for measure, values in zip(question.measures, found.values, strict=True):
             if values is None:
                 continue
             order = as_asked(np.arange(values.shape[1], dtype=np.float64), measure, question, domain)

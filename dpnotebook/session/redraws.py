@@ -56,9 +56,10 @@ class Redrawn:
     values
         Of each aggregate, shape (draws, rows), or (draws, rows, quantiles) for arrays; those that are needed.
     noise
-        What was added to each noisy number of a row that they are worked out from, shape (draws, rows, measured).
+        What was added to each noisy number of a row that they are worked out from, shape (draws, rows, measured); of
+        numbers that are of no row in particular, shape (draws, 1, numbers).
     scales, law
-        Of that noise, by row one scale for each of `measured`.
+        Of that noise, by row one scale for each of `measured`; none where it is not known what noise that is.
     """
 
     frame: pd.DataFrame
@@ -92,6 +93,53 @@ class Redrawn:
         columns[ROW] = np.tile(np.arange(rows), self.draws)
         columns[DRAW] = np.repeat(np.arange(self.draws), rows)
         return pd.DataFrame(columns)
+
+
+class RedrawnColumns(dict[str, NDArray[Any]]):
+    """Columns of a release as they may have been, by name, shape (draws, rows) each, and the noise they follow from.
+
+    Parameters
+    ----------
+    columns
+        The columns.
+    noise, scales, law
+        The noise of each of the noisy numbers, shape (draws, numbers), its scales, and their law; of no numbers where
+        they are many.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, NDArray[Any]], noise: NDArray[Any], scales: Sequence[Fraction], law: Noise
+    ) -> None:
+        super().__init__(columns)
+        self.noise, self.scales, self.law = noise, tuple(scales), law
+
+    def with_columns(self, columns: Mapping[str, NDArray[Any]]) -> RedrawnColumns:
+        """Return other columns that follow from the same noise."""
+        return RedrawnColumns(columns, self.noise, self.scales, self.law)
+
+
+def same_noise(columns: Mapping[str, NDArray[Any]], of: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """Return columns as what follows from the noise of others, where that is known."""
+    return of.with_columns(columns) if isinstance(of, RedrawnColumns) else columns
+
+
+def followed(*several: Mapping[str, NDArray[Any]]) -> list[Redrawn]:
+    """Return columns as what `intervals` works out from: noisy numbers that are of no row in particular.
+
+    What several columns have in common, as releases that rest on the same measurement do, is one number.
+    """
+    import pandas as pd
+
+    known = [one for one in several if isinstance(one, RedrawnColumns) and one.scales]
+    if len(known) < len(several):
+        return []
+    numbers: dict[bytes, tuple[NDArray[Any], Fraction]] = {}
+    for one in known:
+        for drawn, scale in zip(one.noise.T, one.scales, strict=True):
+            numbers.setdefault(np.ascontiguousarray(drawn).tobytes(), (drawn, scale))
+    noise = np.column_stack([drawn for drawn, _ in numbers.values()])
+    scales = tuple(scale for _, scale in numbers.values())
+    return [Redrawn(pd.DataFrame(), {}, noise[:, None, :], (scales,), known[0].law)]
 
 
 class Redraw(Protocol):
@@ -254,7 +302,9 @@ def _linear(
     if not redrawn:
         return
     draws, away = drawn.shape[0], drawn - values
-    if row is not None:
+    if row is not None and len(redrawn[0].scales) == 1:
+        groups = [(np.arange(len(values)), redrawn[0].noise[:, 0].astype(float), redrawn[0].scales[0])]
+    elif row is not None:
         noise = redrawn[0].noise[:, row].astype(float)
         known = redrawn[0].scales
         groups = [(np.array([i]), noise[:, i], known[of] if known else ()) for i, of in enumerate(row)]

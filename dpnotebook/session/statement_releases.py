@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError
 from dpnotebook.ledger import Record
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.redraws import MOST_TOLD
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.session.answer_frame import column_name, column_of
 from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
-from dpnotebook.session.redraws import Redraw, Redrawn
+from dpnotebook.session.redraws import Redraw, Redrawn, RedrawnColumns, same_noise
 from dpnotebook.session.release import Release
 from dpnotebook.session.statement_answers import ROWS, Earlier, Integers
 from dpnotebook.session.untyped_keys import as_meant, in_order
@@ -109,9 +110,10 @@ def reveal_statement(
 
 def _of_places(
     samples: Callable[..., Mapping[str, NDArray[Any]]], places: Sequence[int], *draws: Any, **needed: Any
-) -> dict[str, NDArray[Any]]:
+) -> Mapping[str, NDArray[Any]]:
     """Return what is drawn again, shape (draws, rows), in another order of rows."""
-    return {name: values[:, places] for name, values in samples(*draws, **needed).items()}
+    drawn = samples(*draws, **needed)
+    return same_noise({name: values[:, places] for name, values in drawn.items()}, drawn)
 
 
 def _sources(record: Record, earlier: Earlier | None) -> tuple[int, ...]:
@@ -168,7 +170,11 @@ def _redrawn(
 
 def _samples(redraw: Redraw, draws: int) -> Mapping[str, NDArray[Any]]:
     """Return what the only release of a statement may have been."""
-    return redraw(draws)[0].values
+    drawn = redraw(draws)[0]
+    scales = [scale for of_row in drawn.scales for scale in of_row]
+    if not 0 < len(scales) <= MOST_TOLD:
+        return drawn.values
+    return RedrawnColumns(drawn.values, drawn.noise.reshape(draws, -1), scales, drawn.law)
 
 
 def _notes(record: Record, statement: Statement) -> tuple[str, ...]:

@@ -519,7 +519,7 @@ class Statements:
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
         from dpnotebook.session.derived_intervals import Derivation
-        from dpnotebook.session.redraws import Redrawn
+        from dpnotebook.session.redraws import Redrawn, followed
         from dpnotebook.sql.linear.questions import new_names
 
         keys = {name.casefold(): name for name in release.keys}  # those that are worked out have their names
@@ -542,7 +542,10 @@ class Statements:
             law = self.ledger.accountant.noise
             read = None if needed is None else {old for old in release.frame.columns if names.get(old, old) in needed}
             drawn = release.redraws(draws, needed=read)
-            return [Redrawn(renamed.frame, drawn, np.zeros((draws, len(release.frame), 0)), (), law)]
+            known = followed(drawn)
+            nothing = np.zeros((draws, len(release.frame), 0)), ()
+            noise, scales = (known[0].noise, known[0].scales) if known else nothing
+            return [Redrawn(renamed.frame, drawn, noise, scales, law)]
 
         public, outer = partial(self._public, release.number, statement), partial(self._outer, release.number)
         derivation = Derivation(statement, [renamed.frame], redraw, public, outer)
