@@ -28,7 +28,7 @@ from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
 from dpnotebook.sql.ownership.windows import first_of_unit
 from dpnotebook.sql.parse.statement_parser import Clause, clause_of
-from dpnotebook.sql.select import Aggregate, Apart, PrivateSelect, Selection
+from dpnotebook.sql.select import Aggregate, Apart, ContributionChoice, PrivateSelect, Selection
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Aggregation:
 
 
 def private_aggregation(
-    select: exp.Select, environment: Environment, reader: Reader, contribution: str | None
+    select: exp.Select, environment: Environment, reader: Reader, contribution: ContributionChoice | None
 ) -> Aggregation:
     """Return what a select over private rows measures.
 
@@ -70,7 +70,7 @@ def private_aggregation(
     reader
         Who reads the statement.
     contribution
-        "l2" to bound all that a unit adds together.
+        The kind of bound that is chosen; None where limits are what is written or declared.
 
     Raises
     ------
