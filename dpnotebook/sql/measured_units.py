@@ -35,6 +35,7 @@ from dpnotebook.sql.aggregates.catalogue import AVERAGE
 from dpnotebook.sql.aggregates.centring import rounded
 from dpnotebook.sql.aggregates.lost_values import lost_between
 from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.unit_averages import FAR, SUM_SHARE
 from dpnotebook.sql.aggregates.value_range import (
@@ -218,12 +219,10 @@ def row_edges() -> Floats:
 
 def _rows_lost(told: ValueHistogram, bounds: Bounds, cut: Taken) -> Taken:
     """Return what bounds take from the number of rows: a ratio errs by a part of that, and is told as means are."""
-    counts, edges = np.array(told.counts, dtype=float) / told.parts, np.array(told.edges)
-    found = found_bins(counts, told.scale, edges, told.tail_ratio, squares=False) if told.counts else None
+    found = told.found_bins(squares=False)
     if found is None:
         return cut
-    ends = float(bounds[0]), float(bounds[1])
-    lost = lost_between(counts, told.scale, edges, found, *ends, squares=False, stable=told.tail_ratio <= 1.0)
+    lost = lost_between(found, float(bounds[0]), float(bounds[1]), squares=False)
     return cut._replace(about=lost.about, most=lost.most, below=lost.below, above=lost.above)
 
 
@@ -284,7 +283,7 @@ class _Histograms:
         counts = self.values(select, one, edges.size - 1, tuple(map(float, edges)), scale)
         law = self.accountant.law
         spread, ratio = math.sqrt(law.variance(scale)), law.tail_ratio
-        surely = found_bins(counts.astype(float), spread, edges, ratio, squares=False) is not None
+        surely = found_bins(NoisyHistogram(counts.astype(float), spread, edges, ratio), squares=False) is not None
         between = (Fraction(float(edges[0])), Fraction(float(edges[-1]))) if surely else None
         return ValueHistogram(between, tuple(map(float, edges)), tuple(map(int, counts)), 1, spread, ratio)
 

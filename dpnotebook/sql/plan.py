@@ -42,7 +42,7 @@ from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.analysis.contributions import MOST_ROWS
 from dpnotebook.sql.group_weights import GroupWeights
 from dpnotebook.sql.known_values import known_values
-from dpnotebook.sql.prices import Price, Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
+from dpnotebook.sql.prices import Finding, Price, Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, known_norms, seeks_weights, with_known_weights
 from dpnotebook.sql.profile_keys import profile_keys, weights_key
 from dpnotebook.sql.reuse.groups import assumed, known_groups
@@ -166,25 +166,25 @@ def make_statement_plan(
     """
     asking = _AskedStatement.of(statement, accuracy, relations, books, rows, declared)
     try:
-        units, anew = asking.least_price()
+        least = asking.least_price()
     except AccuracyError:
         reusing = None if fresh else _reusing_plan(asking, None, lambda: None)
         if reusing is None:
             raise
         return reusing
     if fresh:
-        return _measuring_plan(asking, units, anew=anew, fresh=True)
-    if units < (before := _paid_for_error(asking)):
-        units, anew = asking.least_price(before)
-    if (repeated := _repeated_plan(asking, units)) is not None:
+        return _measuring_plan(asking, least, fresh=True)
+    if least.units < (before := _paid_for_error(asking)):
+        least = asking.least_price(before)
+    if (repeated := _repeated_plan(asking, least.units)) is not None:
         return repeated
 
     def afresh() -> Plan:
         statement = asking.statement
         return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows, declared=declared)
 
-    reusing = _reusing_plan(asking, units, afresh)
-    return _measuring_plan(asking, units, anew=anew, fresh=False) if reusing is None else reusing
+    reusing = _reusing_plan(asking, least.units, afresh)
+    return _measuring_plan(asking, least, fresh=False) if reusing is None else reusing
 
 
 @dataclass(frozen=True)
@@ -232,10 +232,14 @@ class _AskedStatement:
         """Return the least price at which it is as accurate as asked, from the `lowest` on; see `units_for`."""
         return units_for(self.statement, self.accuracy, self.books, self.groups, self.norms, *lowest)
 
-    def priced(self, units: int, *, anew: bool = False) -> Priced:
+    def priced(self, at: Price) -> Priced:
         """Return what each private aggregation gets of a price, and the errors that gives; see `price`."""
-        renew, confidence = self.accuracy.epsilon is not None, self.accuracy.confidence
-        return price(self.statement, units, self.books, confidence, self.groups, self.norms, renew=renew, anew=anew)
+        confidence = self.accuracy.confidence
+        return price(self.statement, at.units, self.books, confidence, self.groups, self.norms, at.finding)
+
+    def usual_price(self, units: int) -> Price:
+        """Return a price at which no more is found anew than usual."""
+        return Price(units, Finding.usual(self.accuracy))
 
     @property
     def depends_on_price(self) -> bool:
@@ -303,7 +307,7 @@ def _repeated_plan(asking: _AskedStatement, units: int) -> StatementPlan | None:
     if past is None:
         return None
     number, paid_for = past
-    priced = asking.priced(paid_for)
+    priced = asking.priced(asking.usual_price(paid_for))
     delivered = _delivered(statement, number, books, accuracy)
     parts, beside = delivered or (priced.parts, _warnings(statement, priced, accuracy.confidence))
     return _priced_plan(
@@ -321,23 +325,21 @@ def _repeated_plan(asking: _AskedStatement, units: int) -> StatementPlan | None:
     )
 
 
-def _measuring_plan(asking: _AskedStatement, units: int, *, anew: bool, fresh: bool) -> StatementPlan:
+def _measuring_plan(asking: _AskedStatement, at: Price, *, fresh: bool) -> StatementPlan:
     """Return the plan of measuring a statement by itself.
 
     Parameters
     ----------
-    asking, units
+    asking, at
         What is asked, and its price.
-    anew
-        Whether the bounds that are known are found anew for that.
     fresh
         As for `make_statement_plan`.
     """
     statement, books = asking.statement, asking.books
-    priced = asking.priced(units, anew=anew)
+    priced = asking.priced(at)
     missing = _missing(statement, priced)
     values = [
-        {} if anew else _known_values(select, missing, books, share, clips)
+        {} if at.finding is Finding.ALL else _known_values(select, missing, books, share, clips)
         for select, share, clips in zip(statement.selects, priced.shares, priced.clips, strict=True)
     ]
     paid = books.price(cost_of(statement, sum(priced.shares), books))
@@ -663,7 +665,7 @@ def _other_prices(asking: _AskedStatement, total: int) -> list[Alternative]:
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            priced = asking.priced(units)
+            priced = asking.priced(asking.usual_price(units))
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)

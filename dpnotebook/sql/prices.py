@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -104,6 +105,29 @@ class Priced:
     filled: bool = False  # whether noise fills the bounds of some answer
 
 
+class Finding(Enum):
+    """Which of the bounds that are known from earlier statements one finds anew from the data.
+
+    ROUGH: those that are known from much noisier histograms than it can pay for; where an epsilon is said.
+    NOTHING: none, what is known serves; for an error, which has to be known before.
+    ALL: all of them, with less noise; for an error, which is foretold from what is known.
+    """
+
+    ROUGH = "rough"
+    NOTHING = "nothing"
+    ALL = "all"
+
+    @classmethod
+    def usual(cls, accuracy: Accuracy) -> Finding:
+        """Return what is found anew where nothing else is cheaper."""
+        return cls.NOTHING if accuracy.epsilon is None else cls.ROUGH
+
+    @property
+    def for_error(self) -> bool:
+        """Whether an error is said, which is of noise and of what bounds take, as far as that is foretold."""
+        return self is not Finding.ROUGH
+
+
 class Price(NamedTuple):
     """What a statement costs to be as accurate as asked.
 
@@ -111,12 +135,12 @@ class Price(NamedTuple):
     ----------
     units
         In the accountant's units.
-    anew
-        Whether the bounds that are known are found anew for that, with less noise: an error is foretold then.
+    finding
+        What is found anew for that.
     """
 
     units: int
-    anew: bool = False
+    finding: Finding
 
 
 def price(
@@ -126,8 +150,7 @@ def price(
     confidence: float,
     groups: SelectGroups = (),
     known: Sequence[Mapping[int, Norms]] = (),
-    renew: bool = True,
-    anew: bool = False,
+    finding: Finding = Finding.ROUGH,
 ) -> Priced:
     """Return what each private aggregation of a statement gets of a price in units, and the errors that gives.
 
@@ -139,13 +162,11 @@ def price(
         What is known of the groups of aggregates, where there is such a thing.
     known
         What is known of the norms of each private aggregation.
-    renew
-        Whether norms that are known from much noisier histograms are found anew; for an error that is said.
-    anew
-        Whether all of them are, for an error: it is foretold from those that are known.
+    finding
+        What of that is found anew.
     """
     each = split(statement.selects, units, books.accountant)
-    pricing = _Pricing(statement.units, books, confidence, renew, anew)
+    pricing = _Pricing(statement.units, books, confidence, finding)
     found = [
         pricing.priced(select, share, known[place] if known else {}, groups[place] if groups else ())
         for place, (select, share) in enumerate(zip(statement.selects, each, strict=True))
@@ -203,8 +224,7 @@ class _Pricing:
     counted_in: Mapping[str, str]
     books: StatementBooks
     confidence: float
-    renew: bool
-    anew: bool
+    finding: Finding
 
     def priced(
         self, select: PrivateSelect, share: int, norms: Mapping[int, Norms], groups: Sequence[KnownGroups | None]
@@ -224,9 +244,9 @@ class _Pricing:
         if rows is not None:
             select = select.with_rows(rows.most)
         certain = certain_clips(select)
-        costs = shares(asked if self.anew else select, share, accountant, certain)
+        costs = shares(asked if self._all_anew else select, share, accountant, certain)
         usable = self._usable(select, costs, certain, norms)
-        foretold = _FoundAnew.of(select, costs, usable, accountant) if self.anew else None
+        foretold = _FoundAnew.of(select, costs, usable, accountant) if self._all_anew else None
         if foretold is not None and rows is not None:
             rows = rows.told_with(noisier ** (-1.0 / accountant.law.power))
         costs, found = self._clips(select, share, costs, usable)
@@ -237,7 +257,7 @@ class _Pricing:
             told_by = [foretold.taken(by) for by in told_by]
             told_by[1] |= foretold.cuts(select, costs, self.books)
         measured = with_moved(measured, *told_by, rows=rows)
-        if self.renew:  # of counts and sums an error that is asked for is one of noise
+        if not self.finding.for_error:  # of counts and sums an error that is asked for is one of noise
             lost = {i: clip.lost for i, clip in found.items()}
             measured = with_lost_planned(measured, lost, rows, groups)
         check_scales(select, costs, accountant, delta)
@@ -246,8 +266,8 @@ class _Pricing:
             found[i].kept if i in found else 1.0 if select.clips(i) else of_rows for i in range(len(select.aggregates))
         ]
         sized, ends = counting(groups, kept), _ends(select, costs, accountant, delta, bounds)
-        errors = expected(measured, self.confidence, sized, of_all=not self.renew)
-        at_ends = [expected(one, self.confidence, sized, of_all=not self.renew) for one in ends]
+        errors = expected(measured, self.confidence, sized, of_all=self.finding.for_error)
+        at_ends = [expected(one, self.confidence, sized, of_all=self.finding.for_error) for one in ends]
         sought = _sought(select, found)
         parts = [
             self._measure(select, i, error, measured.parts[i], [one[i].half_width for one in at_ends], i in sought)
@@ -260,12 +280,17 @@ class _Pricing:
         measured = measuring(_usually(asked), costs, accountant, delta, _bounds_of(certain))
         return _PricedSelect(delta, measured, tuple(parts), certain, None, filled)
 
+    @property
+    def _all_anew(self) -> bool:
+        """Whether all bounds are found anew, so that what is known only foretells the error."""
+        return self.finding is Finding.ALL
+
     def _rows(self, select: PrivateSelect, share: int) -> tuple[CountedRows | None, float]:
         """Return how many rows of a unit count, as was found before, and how much more a new histogram would cost.
 
         That is a factor, of what the known histogram cost; None and 1 where rows are not sought, or still to be found.
         """
-        histogram = rows_sought(select, self.books, share, renew=self.renew)
+        histogram = rows_sought(select, self.books, share, renew=not self.finding.for_error)
         if histogram is None:
             return None, 1.0
         costs = shares(select, share, self.books.accountant)
@@ -283,7 +308,7 @@ class _Pricing:
         }
 
         def is_enough_of(i: int, known: KnownValues | KnownPairs | KnownNewValues | KnownUnits) -> bool:
-            return not self.renew or known.is_enough(cost_of_finding(select, costs, i))
+            return self.finding.for_error or known.is_enough(cost_of_finding(select, costs, i))
 
         return _Usable(
             certain,
@@ -291,7 +316,7 @@ class _Pricing:
                 i: told
                 for i, told in norms.items()
                 if i not in certain
-                and (not self.renew or is_enough(select, i, told, cost_of_finding(select, costs, i)))
+                and (self.finding.for_error or is_enough(select, i, told, cost_of_finding(select, costs, i)))
             },
             {i: told for i, told in known_ranges(select, self.books).items() if is_enough_of(i, told)},
             {i: told for i, told in of_units.items() if is_enough_of(i, told)},
@@ -306,14 +331,14 @@ class _Pricing:
         """
         accountant = self.books.accountant
         at_hand = {*usable.certain, *usable.ranges, *usable.of_units}
-        if at_hand and not self.anew:
+        if at_hand and not self._all_anew:
             costs = shares(select, share, accountant, at_hand)
         suits = all_suited(select, usable.ranges, costs, accountant)
         suited = {i: Clip(bounds, cut=cut) for i, (bounds, cut) in suits.items()}
         suited |= {i: one.clip(select, i, costs, accountant) for i, one in usable.of_units.items()}
-        if usable.norms and not self.anew:
+        if usable.norms and not self._all_anew:
             costs = shares(select, share, accountant, {**usable.norms, **usable.certain, **suited})
-        found = clips(select, usable.norms, costs, accountant, layered=self.renew)
+        found = clips(select, usable.norms, costs, accountant, layered=not self.finding.for_error)
         return costs, {**found, **usable.certain, **suited}
 
     def _measure(
@@ -529,11 +554,11 @@ def units_for(
             "for this statement say error= in the answer's own units, or epsilon="
         )
     if accuracy.epsilon is not None:
-        return Price(books.accountant.units(accuracy.epsilon))
+        return Price(books.accountant.units(accuracy.epsilon), Finding.usual(accuracy))
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
 
-    def reached(anew: bool, units: int) -> float:
-        priced = price(statement, units, books, accuracy.confidence, groups, known, renew=False, anew=anew)
+    def reached(finding: Finding, units: int) -> float:
+        priced = price(statement, units, books, accuracy.confidence, groups, known, finding)
         parts = priced.parts
         if len(kinds := sorted({part.unit or "plain numbers" for part in parts})) > 1:
             raise AccuracyError(
@@ -550,10 +575,11 @@ def units_for(
     grows = any(known) or any(certain_clips(select) or select.rows_if_hidden for select in statement.selects)
     found: list[Price] = []
     refused: AccuracyError | None = None
-    for anew in (False, True) if _may_be_found_anew(statement, known, books) else (False,):
+    findings = (Finding.NOTHING, Finding.ALL) if _may_be_found_anew(statement, known, books) else (Finding.NOTHING,)
+    for finding in findings:
         try:
-            units = least(partial(reached, anew), aim, books.accountant, from_below=grows, lowest=lowest)
-            found.append(Price(units, anew))
+            units = least(partial(reached, finding), aim, books.accountant, from_below=grows, lowest=lowest)
+            found.append(Price(units, finding))
         except AccuracyError as error:
             refused = refused or error
     if not found:
@@ -561,7 +587,7 @@ def units_for(
         raise refused
     best = min(found, key=lambda one: one.units)
     if (
-        not best.anew
+        best.finding is Finding.NOTHING
         and best.units > books.accountant.total
         and _are_rough(statement, best.units, known, books.accountant)
     ):

@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 ContributionKind = Literal["rows", "groups", "l2"]
+"""How what one unit adds is bounded: see `Contribution`."""
+ContributionChoice = Literal["l2", "rows", "counted", "planned", "alike"]
+"""Which kind of bound a statement is read with. Where nothing is chosen (None), limits are what is written or declared.
+
+"l2": all that a unit adds, over all groups, is scaled down to one L2 norm. "rows": as many rows of a unit count as are
+declared. "counted": as many rows or groups count as are found privately to suit what is asked, where nobody has written
+how many. "planned": "l2" for all that it suits, and for the rest "counted". "alike": "l2" where that suits all that is
+asked, and else "counted" for all of it. Of these two, limits that are declared stand for "counted" where a threshold
+hides small groups, which goes by them. Analysts may say "l2" or "rows"; the others are for what plans and chooses.
+"""
 Selection = Literal["all", "threshold", "public"]
 BoundsFrom = Literal["written", "declared", "follows", "auto"]  # what says the bounds of an aggregate
 

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.laws import Noise
 from dpnotebook.sql.aggregates import lost_values
 from dpnotebook.sql.aggregates.bounds import (
     far_magnitudes,
@@ -41,6 +40,7 @@ from dpnotebook.sql.aggregates.centring import (
 )
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED
 from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.noisy_histogram import FoundBins, NoisyHistogram
 from dpnotebook.sql.aggregates.norms import norm_edges, runs_end
 from dpnotebook.sql.aggregates.pair_bounds import Side, side_of
 from dpnotebook.sql.aggregates.taken import NOT_KNOWN, REACH, Taken
@@ -50,6 +50,7 @@ from dpnotebook.sql.aggregates.value_range import (
     ROUNDS,
     found_bins,
     is_spike,
+    law_of_noise,
     likely_counts,
     located,
     mean_and_deviation,
@@ -193,32 +194,30 @@ class ValueHistogram:
         return side_of(bounds, cut, *self._likely)
 
     @cached_property
-    def by_bin(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The noisy number of units in each bin, shape (bins,), and the edges of the bins, shape (bins + 1,)."""
+    def noisy(self) -> NoisyHistogram:
+        """The noisy number of units in each bin."""
         counts, edges = np.array(self.counts, dtype=float) / self.parts, np.array(self.edges)
         for array in (counts, edges):
             array.flags.writeable = False  # all who ask have the same ones
-        return counts, edges
+        return NoisyHistogram(counts, self.scale, edges, self.tail_ratio)
 
-    def found_bins(self, *, squares: bool) -> tuple[int, int] | None:
-        """Return the first bin in which units are found and the one behind the last; None where noise hides them all.
+    def found_bins(self, *, squares: bool) -> FoundBins | None:
+        """Return the bins in which units are found; None where noise hides them all.
 
         Parameters
         ----------
         squares
             Whether it is for variances, of which far bins decide more: they have to be there more surely.
         """
-        counts, edges = self.by_bin
-        return found_bins(counts, self.scale, edges, self.tail_ratio, squares=squares) if self.counts else None
+        return found_bins(self.noisy, squares=squares) if self.counts else None
 
     @cached_property
     def _likely(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
         """Where values are, and about how many units have them; None where noise hides that."""
-        counts, edges = self.by_bin
         found = self.found_bins(squares=True)
         if found is None:
             return None
-        return (edges[1:] + edges[:-1]) / 2, likely_counts(counts, self.scale, edges, found, self.tail_ratio)
+        return (found.edges[1:] + found.edges[:-1]) / 2, likely_counts(found)
 
     @property
     def coarse(self) -> bool:
@@ -248,18 +247,16 @@ class ValueHistogram:
         squares
             Whether it is a variance.
         """
-        counts, edges = self.by_bin
         found = self.found_bins(squares=squares)
         if found is None or not is_centred(values):
             return ()
-        of, stable = (counts, self.scale, edges, found), self.tail_ratio <= 1.0
         longest = longest_between(values, squares)
         told = []
         for norm in (norm for norm in NORMS_ALONE if norm < 2.0 * longest):
-            one = lost_values.moved_alone(*of, tuple(map(float, values)), norm, squares=squares, stable=stable)
+            one = lost_values.moved_alone(found, tuple(map(float, values)), norm, squares=squares)
             if squares:  # which values far behind all bins decide about: as much as bounds at this norm would take
                 ends = between_norms(values, norm)
-                lost = lost_values.lost_between(*of, *ends, squares=True, stable=stable)
+                lost = lost_values.lost_between(found, *ends, squares=True)
                 about, most, below = map(max, one[:3], lost[:3])
                 one = lost_values.Lost(about, most, below, one.above)
             told.append((norm, *one[:4]))
@@ -310,7 +307,7 @@ class ValueHistogram:
     def _centred_coarsely(self) -> Bounds:
         """Return the declared bounds, with a centre and a length where values are less spread than these allow."""
         assert self.between is not None
-        counts, edges = self.by_bin
+        counts, edges = self.noisy.counts, self.noisy.edges
         places, total = (edges[1:] + edges[:-1]) / 2, max(self.units, self.scale)
         mean = float(np.clip(places @ counts / total, edges[0], edges[-1]))
         squares = (places - mean) ** 2
@@ -321,8 +318,7 @@ class ValueHistogram:
         """Return bounds of values with the mean and the standard deviation of all behind them; see `centring`."""
         if self.between is None:
             return bounds
-        counts, edges = self.by_bin
-        told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
+        told = mean_and_deviation(self.noisy, bounds)
         if told is None:
             return bounds
         return with_squares(bounds, *told) if squares else with_centre(bounds, *told[:2])
@@ -352,12 +348,10 @@ class ValueHistogram:
     def _noise(self, bounds: Bounds, of: Answer) -> float:
         """Return the noise of an answer between bounds, as `noise_between` has it, by where values are found."""
         low, high = (np.array([float(end)]) for end in bounds)
-        counts, edges = self.by_bin
-        told = mean_and_deviation(counts, self.scale, edges, bounds, self.tail_ratio)
+        told = mean_and_deviation(self.noisy, bounds)
         if told is None:
             return float(reach(low, high, of)[0])
-        law: Noise = "laplace" if self.tail_ratio > 1.0 else "gaussian"
-        return float(noise_between(low, high, told[0], told[1] ** 2, of, law)[0])
+        return float(noise_between(low, high, told[0], told[1] ** 2, of, law_of_noise(self.noisy))[0])
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -414,11 +408,10 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     """Return `ValueHistogram.anew` for noise that is doubled so many times."""
     if told.coarse:
         return replace(told, scale=told.scale * 2.0**doublings)
-    counts, edges = told.by_bin
     found = told.found_bins(squares=True)
     if found is None:
         return told
-    likely = np.rint(likely_counts(counts, told.scale, edges, found, told.tail_ratio) * told.parts)
+    likely = np.rint(likely_counts(found) * told.parts)
     return replace(told, counts=tuple(map(int, likely)), scale=told.scale * 2.0**doublings, beyond=())
 
 
@@ -429,16 +422,13 @@ def _bounds(
     """Return `ValueHistogram.bounds` for an amount of noise, in steps of its logarithm."""
     if told.between is None:
         return None, Taken()
-    counts, edges = told.by_bin
     if of is None:
-        span = spanned(counts, told.scale, edges, told.tail_ratio)
+        span = spanned(told.noisy)
         span = span if span is None or told.sure is None else _hull(span, told.sure)
         found = None if span is None else (span, Taken())
     else:
         between = None if ends is None else (float(ends[0]), float(ends[1]))
-        found = trimmed(
-            counts, told.scale, edges, 2.0 ** (steps / NOISES), of, told.tail_ratio, told.sure, safe, between
-        )
+        found = trimmed(told.noisy, 2.0 ** (steps / NOISES), of, sure=told.sure, safe=safe, ends=between)
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
@@ -450,9 +440,8 @@ def _bounds(
 @lru_cache(maxsize=64)
 def _sum_taken(told: ValueHistogram, bounds: Bounds, within: Bounds | None) -> Taken:
     """Return what bounds take from a sum, by a histogram of which all is inside what is declared."""
-    counts, edges = told.by_bin
     ends = None if within is None else (float(within[0]), float(within[1]))
-    return taken(counts, told.scale, edges, bounds, "sums", told.tail_ratio, ends)
+    return taken(told.noisy, bounds, "sums", ends)
 
 
 def _hull(one: Bounds, other: Bounds) -> Bounds:
@@ -571,10 +560,11 @@ def _measured(
     places, numbers = tuple(map(float, edges)), tuple(map(int, counts))
     if far := _surely_far(seen, counts / parts, edges, spread):
         sure = min(*far, *(sure or bounds)), max(*far, *(sure or bounds))
-    if spanned(counts / parts, spread, edges, ratio) is None:  # finer bins told of a few values only, by chance
+    noisy_units = NoisyHistogram(counts / parts, spread, edges, ratio)
+    if spanned(noisy_units) is None:  # finer bins told of a few values only, by chance
         told = surely
     squares = function_of(aggregate.kind).squares or function_of(aggregate.kind).paired
-    if found_bins(counts / parts, spread, edges, ratio, squares=squares) is None:
+    if found_bins(noisy_units, squares=squares) is None:
         return _by_magnitude(
             told, magnitudes, math.sqrt(accountant.law.variance(first)), whole, parts, ratio
         ), spent + each

@@ -11,6 +11,7 @@ from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.bounds_choice import bias, least_off, noise_between
 from dpnotebook.sql.aggregates.budget_split import ValueCosts, of_range
 from dpnotebook.sql.aggregates.hidden_tail import ALIKE, alike_tails
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 
 VALUES, RUNS = 5_000, 40_000
 
@@ -87,7 +88,8 @@ def test_tails_are_as_uncertain_as_noise_makes_them():
     hidden = float(exact[5:].sum())
     middles = []
     for _ in range(60):
-        ways = alike_tails(exact + random.normal(0, 15, exact.size), 15.0, edges, 0, 5)
+        noisy = NoisyHistogram(exact + random.normal(0, 15, exact.size), 15.0, edges)
+        ways = alike_tails(noisy.with_found(0, 5))
         assert ways.shape == (ALIKE, exact.size - 5)
         middles.append(ways[ALIKE // 2].sum())
         assert ways.sum(axis=1).max() < hidden + 8 * 15

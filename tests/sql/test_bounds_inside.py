@@ -13,6 +13,7 @@ from dpnotebook.errors import AccuracyError, DomainError, SQLError
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Question
 from dpnotebook.sql.aggregates.lost_values import lost_between
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.value_range import found_bins
 
 WARDS = [f"ward {i}" for i in range(4)]
@@ -395,7 +396,9 @@ def test_nothing_is_taken_from_beyond_what_is_declared():
     """A law of a tail that knows no end told that bounds take from sums what no values between declared ones have."""
     edges = np.concatenate([np.linspace(0.0, 2_000.0, 13), 2_000.0 * 1.35 ** np.arange(1, 9)])
     counts = 40.0 * np.exp(-np.arange(edges.size - 1) / 3.0)
-    told = partial(lost_between, counts, 8.0, edges, (0, 6), 0.0, 1_000.0, squares=False, heavy=True)
+    told = partial(
+        lost_between, NoisyHistogram(counts, 8.0, edges).with_found(0, 6), 0.0, 1_000.0, squares=False, heavy=True
+    )
     apart, ended = told(), told(ends=(0.0, float(edges[-1])))
     assert 0.0 < ended.about <= ended.most < apart.most
     share = counts[6:].clip(0.0).sum() + 4 * 8.0 * (counts.size - 6)
@@ -445,8 +448,9 @@ def test_what_bounds_take_is_told_where_each_of_many_bins_is_hidden():
     taken, held = float(np.maximum(places - 85.0, 0.0) @ counts / counts.sum()), []
     for _ in range(400):
         noisy = counts + random.laplace(0.0, scale / np.sqrt(2), counts.size)
-        if found_bins(noisy, scale, edges, law_of("laplace").tail_ratio, squares=False) == (0, 1):
-            told = lost_between(noisy, scale, edges, (0, 1), 0.0, 85.0, squares=False)
+        found = found_bins(NoisyHistogram(noisy, scale, edges, law_of("laplace").tail_ratio), squares=False)
+        if found is not None and (found.first, found.end) == (0, 1):
+            told = lost_between(NoisyHistogram(noisy, scale, edges).with_found(0, 1), 0.0, 85.0, squares=False)
             held.append(told.most >= taken)
     assert len(held) > 100
     assert np.mean(held) > 0.9  # .77 were

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.sql.aggregates.expected import _taken
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.value_range import range_edges, trimmed
 
 UNITS = 5_000
@@ -33,7 +34,7 @@ def test_what_is_told_holds_wherever_they_lie(name, noise, of):
     passed, by_law = [], []
     for _ in range(200):
         noisy = exact + np.rint(NOISES[noise](random, exact.size))
-        (low, high), told = trimmed(noisy, scale, EDGES, 30.0, of, ratio)
+        (low, high), told = trimmed(NoisyHistogram(noisy, scale, EDGES, ratio), 30.0, of)
         kept = values.clip(float(low), float(high))
         taken = values.mean() - kept.mean() if of == "means" else values.var() - kept.var()
         passed.append(abs(taken) > told.apart)
@@ -45,7 +46,7 @@ def test_what_is_told_holds_wherever_they_lie(name, noise, of):
 def test_both_are_said():
     """Of values that thin out, and of some that noise may hide."""
     exact = np.histogram(COLUMNS["2% are 9"](np.random.default_rng(1)), EDGES)[0]
-    _, told = trimmed(exact, 40.0, EDGES, 30.0, "means")
+    _, told = trimmed(NoisyHistogram(exact, 40.0, EDGES), 30.0, "means")
     assert told.looked == 96
     assert told.apart > told.most
     assert "if noise hides some that are far from the others, up to 96)" in _taken(told, "mean")

@@ -14,6 +14,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.hidden_tail import ALLOWED, _allowed
 from dpnotebook.sql.aggregates.noising import noisy
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at, runs_end
 from dpnotebook.sql.aggregates.taken import Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.value_range import (
@@ -206,7 +207,7 @@ def range_of(values, scale, noise, random, magnitude, squares=False):
             break
     edges = range_edges(found, whole)
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] + random.normal(0, scale, edges.size - 1)
-    return trimmed(counts, scale, edges, noise, "squares" if squares else "means") or (between, Taken())
+    return trimmed(NoisyHistogram(counts, scale, edges), noise, "squares" if squares else "means") or (between, Taken())
 
 
 def magnitude(values, scale):

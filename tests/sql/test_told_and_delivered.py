@@ -22,6 +22,7 @@ from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.lost_values import lost_between, moved_alone
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.moved import STRETCHED, with_alone, with_moved
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.norms import norm_counts, norm_edges
 from dpnotebook.sql.aggregates.redraws import redraw
 from dpnotebook.sql.aggregates.taken import HELD, Taken
@@ -126,7 +127,9 @@ def lost_of(values, edges, scale, low, high, random, squares):
     """Return what is told of bounds of values, whose histogram is noisy."""
     noisy = np.histogram(values, edges)[0] + random.normal(0, scale, edges.size - 1)
     passing = np.flatnonzero(noisy > 5 * scale)
-    return lost_between(noisy, scale, edges, (passing[0], passing[-1] + 1), low, high, squares=squares)
+    return lost_between(
+        NoisyHistogram(noisy, scale, edges).with_found(passing[0], passing[-1] + 1), low, high, squares=squares
+    )
 
 
 EDGES = np.concatenate(
@@ -176,7 +179,8 @@ def test_what_a_norm_does_to_single_values_is_held_by_what_is_told(squares):
         passing = np.flatnonzero(noisy > 200.0)
         centre, length, spread = values.mean(), values.std(), 4.0
         between = (0.0, 1_000.0, centre, length, *([spread] if squares else []))
-        told = moved_alone(noisy, 40.0, EDGES, (passing[0], passing[-1] + 1), between, 3.0, squares=squares)
+        found = NoisyHistogram(noisy, 40.0, EDGES).with_found(passing[0], passing[-1] + 1)
+        told = moved_alone(found, between, 3.0, squares=squares)
         z = (values - centre) / length
         weights = np.minimum(3.0 / np.sqrt(1 + z**2 + ((z**2 - 1) / spread) ** 2 * squares), 1.0)
         mean = np.average(values, weights=weights)

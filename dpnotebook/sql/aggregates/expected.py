@@ -21,7 +21,7 @@ from dpnotebook.sql.aggregates.new_values import said_of_values
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.ratios import Ratio
 from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, three_digits
-from dpnotebook.sql.select import Contribution, PrivateSelect
+from dpnotebook.sql.select import Contribution, ContributionKind, PrivateSelect
 
 FOUND_FIRST = "found from the data first"
 NORM = f"how much one unit adds is {FOUND_FIRST}, with a part of its share"
@@ -307,7 +307,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     )
 
 
-def _kind(measuring: Measuring, part: AggregateInput) -> str:
+def _kind(measuring: Measuring, part: AggregateInput) -> ContributionKind:
     """Return by what it is bounded what a unit adds to an aggregate."""
     return measuring.contribution_of(part).kind
 

@@ -26,8 +26,7 @@ from dpnotebook.sql.aggregates.hidden_humps import (
     Humps,
     hidden_humps,
 )
-
-Floats = NDArray[np.float64]
+from dpnotebook.sql.aggregates.noisy_histogram import Floats, FoundBins
 
 SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
 ENDLESS = 0.5  # shape of a law, from which on its variance has no end
@@ -58,29 +57,15 @@ BESIDE = 0.5  # standard deviations by which more may be there than that law say
 
 
 def hidden_tail(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    first: int,
-    end: int,
-    usual: float,
-    *,
-    beside: bool = False,
-    alike: bool = True,
-    stable: bool = True,
+    found: FoundBins, usual: float, *, beside: bool = False, alike: bool = True
 ) -> tuple[Floats, Floats, Floats]:
     """Return how many units each bin behind the last that is found holds: to choose by, on average, and at most.
 
     Parameters
     ----------
-    noisy
-        Noisy number of units in each bin, shape (bins,).
-    scale
-        Standard deviation of the Gaussian noise on each.
-    edges
-        Of the bins, increasing, shape (bins + 1,); what lies beyond the last one is in the last bin.
-    first, end
-        The first bin in which units are found, and the one behind the last.
+    found
+        The noisy histogram; what lies beyond its last bin is counted in that. Who lies together behind the tail
+        (`hidden_humps`), for which the law of the noise matters, is looked for with `beside` alone.
     usual
         How much of the weight the laws have that say no more than the one to choose bounds by.
     beside
@@ -90,76 +75,62 @@ def hidden_tail(
     alike
         Whether all units of a bin may be alike, as those with one row are. If not, and nearly all are in one bin, that
         bin is no part of a tail: it tells nothing of how those behind it thin out.
-    stable
-        Whether the noise is Gaussian, for who lies together behind the tail (`hidden_humps`), which is looked for with
-        `beside` alone.
 
     Returns
     -------
     Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
-    laws = _laws(noisy, scale, edges, first, end, LOUD[:1] if beside else LOUD, alike=alike)
+    laws = _laws(found, LOUD[:1] if beside else LOUD, alike=alike)
     weights, amounts, hidden = laws.weights, laws.amounts, laws.hidden
     most = amounts + BESIDE / np.sqrt(laws.precisions)
-    order = np.argsort(_cut_off(most, hidden, edges, end))
+    order = np.argsort(_cut_off(most, hidden, found))
     middle, heavy = _at(weights, order, np.array([usual, MAY]))
-    may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
+    may = _allowed(most[heavy] * hidden[heavy], found.behind, found.scale)
     average = (weights * amounts) @ hidden
     likely = amounts[middle] * hidden[middle] + SELDOM * may
-    if beside and may.size and end > first:
-        may = np.maximum(may, _beside(noisy, scale, edges, end) / 8.0 ** np.arange(may.size))
-        humps = _humps(laws, noisy, scale, edges, first, end, stable)
-        likely, average = likely + _case(humps, edges, end, usual), average + humps.average()
-        may = np.maximum(may, _case(humps, edges, end, MAY))
+    if beside and may.size and found.end > found.first:
+        may = np.maximum(may, _beside(found) / 8.0 ** np.arange(may.size))
+        humps = _humps(laws, found)
+        likely, average = likely + _case(humps, found, usual), average + humps.average()
+        may = np.maximum(may, _case(humps, found, MAY))
     return likely, average, may
 
 
-def alike_tails(noisy: Floats, scale: float, edges: Floats, first: int, end: int, *, stable: bool = True) -> Floats:
+def alike_tails(found: FoundBins) -> Floats:
     """Return what may be hidden behind the last bin in which units are found, in several ways that are alike likely.
 
     Parameters
     ----------
-    noisy, scale, edges, first, end, stable
-        As for `hidden_tail`.
+    found
+        The noisy histogram.
 
     Returns
     -------
     Units in each bin behind it by laws that are as many equal parts of all weight apart, how many there are by each
     being uncertain too; in the order of how much is hidden, shape (ALIKE, bins - end).
     """
-    laws = _laws(noisy, scale, edges, first, end, LOUD[:1])
+    laws = _laws(found, LOUD[:1])
     amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()
     weights = np.multiply.outer(THREE_PARTS, laws.weights).ravel()
     hidden = np.tile(laws.hidden, (len(THREE_PLACES), 1))
-    order = np.argsort(_cut_off(amounts, hidden, edges, end))
+    order = np.argsort(_cut_off(amounts, hidden, found))
     picked = _at(weights, order, (np.arange(ALIKE) + 0.5) / ALIKE)
     tails = _somebody(np.cumsum((amounts[picked, None] * hidden[picked])[:, ::-1], axis=1)[:, ::-1])
-    tails[:, :1] = np.maximum(tails[:, :1], noisy[end : end + 1] - SURELY * scale)
-    humps = _humps(laws, noisy, scale, edges, first, end, stable)
-    return np.asarray(tails + np.stack([_case(humps, edges, end, (one + 0.5) / ALIKE) for one in UNLIKE]))
+    tails[:, :1] = np.maximum(tails[:, :1], found.behind[:1] - SURELY * found.scale)
+    humps = _humps(laws, found)
+    return np.asarray(tails + np.stack([_case(humps, found, (one + 0.5) / ALIKE) for one in UNLIKE]))
 
 
-def possible_losses(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    first: int,
-    end: int,
-    each: Floats,
-    *,
-    heavy: bool = False,
-    apart: bool = False,
-    stable: bool = True,
-) -> Floats:
+def possible_losses(found: FoundBins, each: Floats, *, heavy: bool = False, apart: bool = False) -> Floats:
     """Return what is lost with what is hidden behind the last bin in which units are found, in many ways alike likely.
 
     Parameters
     ----------
-    noisy, scale, edges, first, end, stable
-        As for `hidden_tail`. Further edges say where those may be that are counted in the last bin.
+    found
+        The noisy histogram, which may have further edges.
     each
         What is lost with a unit in each bin behind it, in several respects, the last of which tells how much it is,
-        shape (bins - end, respects), of the bins that edges have.
+        shape (bins - end, respects), of as many bins as edges tell of.
     heavy
         Whether tails may be heavier than those of means are taken to be, and either have somebody or nobody.
     apart
@@ -169,9 +140,9 @@ def possible_losses(
     -------
     What is lost in each way, in the order of how much it is, shape (WAYS, respects).
     """
-    if not each.size or end >= noisy.size:  # no bin tells of what is behind the last one
+    if not each.size or found.end >= found.size:  # no bin tells of what is behind the last one
         return np.zeros((WAYS, each.shape[1]))
-    laws = _laws(noisy, scale, edges, first, end, LOUD if heavy else LOUD[:1], alike=False, bent=True, heavy=heavy)
+    laws = _laws(found, LOUD if heavy else LOUD[:1], alike=False, bent=True, heavy=heavy)
     amounts = np.maximum(laws.amounts + np.multiply.outer(THREE_PLACES, 1.0 / np.sqrt(laws.precisions)), 0.0).ravel()
     weights = np.multiply.outer(THREE_PARTS, laws.weights * laws.somebody).ravel()
     behind = np.cumsum(np.tile(laws.hidden, (len(THREE_PLACES), 1))[:, ::-1], axis=1)[:, ::-1]
@@ -182,23 +153,23 @@ def possible_losses(
     lost = losses[picked] * (ways >= nobody)[:, None]
     if not apart:
         return np.asarray(lost)
-    humps = _humps(laws, noisy, scale, edges, first, end, stable)
+    humps = _humps(laws, found)
     both = (lost[:, None] + humps.units @ each[: humps.units.shape[1]]).reshape(-1, each.shape[1])
     order = np.argsort(both[:, -1])
     return np.asarray(both[_at(np.tile(humps.weights / WAYS, WAYS), order, ways)])
 
 
-def endless_variance(noisy: Floats, scale: float, edges: Floats, first: int, end: int) -> float:
+def endless_variance(found: FoundBins) -> float:
     """Return how likely the tail behind the last bin that is found is one whose variance has no end.
 
     Parameters
     ----------
-    noisy, scale, edges, first, end
+    found
         As for `possible_losses`.
     """
-    if end >= noisy.size:
+    if found.end >= found.size:
         return 0.0
-    laws = _laws(noisy, scale, edges, first, end, LOUD[:1], alike=False, bent=True)
+    laws = _laws(found, LOUD[:1], alike=False, bent=True)
     weights = laws.weights.reshape(len(SPREADS), -1)[:, : len(SHAPES)]
     return float(weights[:, np.array(SHAPES) >= ENDLESS].sum())
 
@@ -217,31 +188,22 @@ class _Laws(NamedTuple):
 
 
 def _laws(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    first: int,
-    end: int,
-    louds: Sequence[int],
-    *,
-    alike: bool = True,
-    bent: bool = False,
-    heavy: bool = False,
+    found: FoundBins, louds: Sequence[int], *, alike: bool = True, bent: bool = False, heavy: bool = False
 ) -> _Laws:
     """Return the laws of the tail, also those that are bent or heavy if that is asked for; see `hidden_tail`."""
-    shapes = (*SHAPES, *HEAVY) if heavy else SHAPES
+    shapes, edges = (*SHAPES, *HEAVY) if heavy else SHAPES, found.edges
     for loud in louds:
-        start = _start(noisy, edges, first, end, max(loud * scale, FEWEST))
-        if of_one_bin := not alike and _in_one_bin(noisy, start, end):
+        start = _start(found, max(loud * found.scale, FEWEST))
+        if of_one_bin := not alike and _in_one_bin(found, start):
             start += 1
-        behind = max(end, min(start + 1, edges.size - 1))
+        behind = max(found.end, min(start + 1, edges.size - 1))
         width = float(edges[behind] - edges[start]) or 1.0
         finest = _masses((edges[start:] - edges[start]) / width, shapes, bent=bent)
-        counts = noisy[start:]
+        counts = found.counts[start:]
         masses = np.concatenate(
             [finest[:, : counts.size - 1], finest[:, counts.size - 1 :].sum(axis=1, keepdims=True)], axis=1
         )
-        variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
+        variances = found.scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
         precisions = (masses**2 / variances).sum(axis=1)
         amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
         misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
@@ -256,30 +218,29 @@ def _laws(
         there = np.exp(gain) / (np.exp(gain) + (NOBODY_LOST if heavy else NOBODY))
         amounts, somebody = (amounts, there) if heavy else (amounts * there, somebody)
     weights = np.exp(likely - likely.max())
-    return _Laws(weights / weights.sum(), amounts, precisions, finest[:, end - start :], somebody)
+    return _Laws(weights / weights.sum(), amounts, precisions, finest[:, found.end - start :], somebody)
 
 
-def _humps(laws: _Laws, noisy: Floats, scale: float, edges: Floats, first: int, end: int, stable: bool) -> Humps:
+def _humps(laws: _Laws, found: FoundBins) -> Humps:
     """Return who may be together behind the last bin that is found, beside those that the laws say are there."""
-    if end >= noisy.size:
+    size = found.size - found.end
+    if size <= 0:
         return Humps(np.ones(1), np.zeros((1, 0)))
     expected = (laws.weights * laws.amounts) @ laws.hidden
-    size = noisy.size - end
     expected = np.append(expected[: size - 1], expected[size - 1 :].sum())
-    width = float(edges[end] - edges[first]) or 1.0
-    return hidden_humps(noisy[end:], expected, scale, (edges[end : end + size] - edges[end]) / width, stable=stable)
+    away = (found.edges[found.end : found.end + size] - found.edges[found.end]) / found.width
+    return hidden_humps(found.behind, expected, found.scale, away, stable=found.stable)
 
 
-def _case(humps: Humps, edges: Floats, end: int, before: float) -> Floats:
+def _case(humps: Humps, found: FoundBins, before: float) -> Floats:
     """Return the case with so much weight before it, in the order of how far in all who is there passes an edge."""
-    size = humps.units.shape[1]
-    order = np.argsort(humps.units @ ((edges[end + 1 : end + 1 + size] + edges[end : end + size]) / 2 - edges[end]))
+    order = np.argsort(humps.units @ found.middles_behind[: humps.units.shape[1]])
     return np.asarray(humps.units[_at(humps.weights, order, np.array([before]))[0]])
 
 
-def _cut_off(amounts: Floats, hidden: Floats, edges: Floats, end: int) -> Floats:
+def _cut_off(amounts: Floats, hidden: Floats, found: FoundBins) -> Floats:
     """Return by how much what laws have behind an edge passes it, in all."""
-    return np.asarray(amounts * (hidden @ ((edges[end + 1 :] + edges[end:-1]) / 2 - edges[end])))
+    return np.asarray(amounts * (hidden @ found.middles_behind))
 
 
 def _at(weights: Floats, order: NDArray[np.intp], before: Floats) -> NDArray[np.intp]:
@@ -288,27 +249,29 @@ def _at(weights: Floats, order: NDArray[np.intp], before: Floats) -> NDArray[np.
     return np.asarray(order[np.minimum(places, order.size - 1)])
 
 
-def _in_one_bin(noisy: Floats, start: int, end: int) -> bool:
+def _in_one_bin(found: FoundBins, start: int) -> bool:
     """Return whether nearly all units that are found from a bin on are in that one."""
-    return start < end and float(noisy[start]) > MOST_BODY * max(float(noisy[start:end].clip(0.0).sum()), 1.0)
+    units = found.counts[start : found.end]
+    return units.size > 0 and float(units[0]) > MOST_BODY * max(float(units.clip(0.0).sum()), 1.0)
 
 
-def _start(noisy: Floats, edges: Floats, first: int, end: int, units: float) -> int:
+def _start(found: FoundBins, units: float) -> int:
     """Return the bin where a tail starts: so many units are found from it on, or a part of all of them."""
-    behind = np.cumsum(noisy[first:end][::-1])[::-1]
+    behind = np.cumsum(found.counts[found.inside][::-1])[::-1]
     enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), units))
-    start = first + (int(enough[-1]) if enough.size else 0)
-    while start > first and edges[end] <= edges[start]:  # no whole number is between these
+    start = found.first + (int(enough[-1]) if enough.size else 0)
+    while start > found.first and found.edges[found.end] <= found.edges[start]:  # no whole number is between these
         start -= 1
     return start
 
 
-def _beside(noisy: Floats, scale: float, edges: Floats, end: int) -> float:
+def _beside(found: FoundBins) -> float:
     """Return what the first bin behind the last that is found may hold, whatever the law: laws are fitted to noise.
 
     Noise is far out often enough that by it a law with nobody there fits best. As densely as in the bin before it units
     are there at most, which may hold more than noise says.
     """
+    noisy, scale, edges, end = found.counts, found.scale, found.edges, found.end
     wide = (edges[end + 1] - edges[end]) / (edges[end] - edges[end - 1])
     return float(min(max(noisy[end], 0.0) + ALLOWED * scale, (max(noisy[end - 1], 0.0) + scale) * wide))
 

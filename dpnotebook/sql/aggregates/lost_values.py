@@ -9,14 +9,13 @@ large. A variance can only become too small, as values between bounds are nearer
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.hidden_tail import endless_variance, possible_losses
-
-Floats = NDArray[np.float64]
+from dpnotebook.sql.aggregates.noisy_histogram import Floats, FoundBins
 
 SELDOM = 0.025  # the part of the ways that pass what is said to be the most: as seldom as noise passes either end
 SELDOM_SQUARED = 0.04  # the same for variances, of which ways foretell far larger losses than columns really have
@@ -54,26 +53,20 @@ class Lost(NamedTuple):
 
 
 def lost_between(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    found: tuple[int, int],
+    found: FoundBins,
     low: float,
     high: float,
     *,
     squares: bool,
     heavy: bool = False,
     ends: tuple[float, float] | None = None,
-    stable: bool = True,
 ) -> Lost:
     """Return what keeping values between bounds takes from their mean or their variance.
 
     Parameters
     ----------
-    noisy, scale, edges
-        Noisy number of units in each bin, the standard deviation of the noise, and the edges of the bins.
     found
-        The first bin in which units are found, and the one behind the last.
+        The noisy histogram of the values.
     low, high
         The bounds.
     squares
@@ -82,49 +75,71 @@ def lost_between(
         Whether it is a sum, of which more seldom far values are the most; as for `possible_losses`.
     ends
         Beyond which nothing lies, where that is declared: who is counted in the last bins may be as far as that.
-    stable
-        Whether the noise is Gaussian.
     """
-    inside = slice(*found)
-    most_of_ways = 1.0 - (RARELY if heavy else SELDOM)
-    total = max(float(noisy[inside].sum()), scale)
-    mean = float(_places(edges).clip(low, high).reshape(-1, PARTS).mean(axis=1)[inside] @ noisy[inside]) / total
-    if heavy:  # who is counted in the bins at either end may be far beyond
-        between = max(found[0], 1), min(found[1], noisy.size - 1)
-        found = between if between[0] < between[1] else found
-    sides = []  # above and below
-    for end, turn in ((high, 1), (low, -1)):
-        told = (turn * edges)[::turn]
-        first = found[0] if turn > 0 else noisy.size - found[1]
-        if ends is not None:
-            told = _up_to(told, first, ends[1] if turn > 0 else -ends[0])
-        else:
-            told = _farther(told, first, FURTHER_SQUARED if squares else FURTHER)
-        places = turn * _places(told)
-        outside = np.maximum(turn * (places - end), 0.0)
-        respects = [outside**2, outside]
-        if squares:
-            respects.append(np.where(outside > 0.0, (places - mean) ** 2 - (end - mean) ** 2, 0.0))
-        each, farthest = (
-            np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1)
-            for summed in (np.mean, np.max)
-        )
-        bins = _turned(found, noisy.size, turn)
-        if told.size > edges.size:  # who is counted in the last bin may be far beyond
-            bins = min(bins[0], noisy.size - 2), min(bins[1], noisy.size - 1)
-        endless = squares and ends is not None and endless_variance(noisy[::turn], scale, told, *bins) > LIKELY
-        law = {"heavy": heavy or endless, "apart": True, "stable": stable}
-        sides.append(ways_lost(noisy[::turn], scale, told, bins, each, farthest, **law))
-    above, below = (np.maximum(side, 0.0) / total for side in (sides[0][None], sides[1][:, None]))
-    if squares:  # about their own mean, which is cut off too
-        less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
-        about, most = np.quantile(less, [0.5, 1.0 - SELDOM_SQUARED])
-        return Lost(float(about), float(most), float(most), 0.0)
-    # What is cut off on one side makes up for nothing: a group may have hardly any of it.
+    units = found.counts[found.inside]
+    total = max(float(units.sum()), found.scale)
+    mean = float(_places(found.edges).clip(low, high).reshape(-1, PARTS).mean(axis=1)[found.inside] @ units) / total
+    told, (least, most) = _without_ends(found) if heavy else found, ends or (None, None)
+    over = _lost_above(told, high, mean, most, squares=squares, heavy=heavy)
+    under = _lost_above(told.mirrored(), -low, -mean, None if least is None else -least, squares=squares, heavy=heavy)
+    above, below = np.maximum(over[None], 0.0) / total, np.maximum(under[:, None], 0.0) / total
+    return _of_variance(above, below) if squares else _of_mean(above, below, RARELY if heavy else SELDOM)
+
+
+def _of_variance(above: Floats, below: Floats) -> Lost:
+    """Return what a variance loses, which is about the mean of the values as bounds leave them: that is cut off too."""
+    less = np.maximum(above[..., 2] + below[..., 2] - (above[..., 1] - below[..., 1]) ** 2, 0.0).ravel()
+    about, most = np.quantile(less, [0.5, 1.0 - SELDOM_SQUARED])
+    return Lost(float(about), float(most), float(most), 0.0)
+
+
+def _of_mean(above: Floats, below: Floats, seldom: float) -> Lost:
+    """Return what a mean or a sum loses, of which so few ways have more than the most.
+
+    What is cut off on one side makes up for nothing: a group may have hardly any of it.
+    """
+    most_of_ways = 1.0 - seldom
     about, most = np.quantile(above[..., 1] + below[..., 1], [0.5, most_of_ways])
     too_small, too_large = (float(np.quantile(side[..., 1], most_of_ways)) for side in (above, below))
     single = math.sqrt(float(np.median(above[..., 0] + below[..., 0])))
     return Lost(float(about), float(most), too_small, too_large, single)
+
+
+def _without_ends(found: FoundBins) -> FoundBins:
+    """Return it with nobody found in the bins at either end, if others are left: who is counted there may be beyond."""
+    first, end = max(found.first, 1), min(found.end, found.size - 1)
+    return replace(found, first=first, end=end) if first < end else found
+
+
+def _lost_above(
+    found: FoundBins, bound: float, mean: float, limit: float | None, *, squares: bool, heavy: bool
+) -> Floats:
+    """Return what is lost above a bound, in ways alike likely: squared, as it is, and of squares about the mean.
+
+    Parameters
+    ----------
+    found, squares, heavy
+        As for `lost_between`; what is below a bound is above it in what is mirrored.
+    bound, mean
+        The bound, and the mean of the values between both.
+    limit
+        Beyond which nothing lies; None where that is not declared.
+
+    Returns
+    -------
+    Of all values together, shape (KEPT, respects).
+    """
+    told = _farther(found, FURTHER_SQUARED if squares else FURTHER) if limit is None else _up_to(found, limit)
+    places = _places(told.edges)
+    outside = np.maximum(places - bound, 0.0)
+    respects = [outside**2, outside]
+    if squares:
+        respects.append(np.where(outside > 0.0, (places - mean) ** 2 - (bound - mean) ** 2, 0.0))
+    each, farthest = (
+        np.stack([summed(one.reshape(-1, PARTS), axis=1) for one in respects], axis=1) for summed in (np.mean, np.max)
+    )
+    endless = squares and limit is not None and endless_variance(told) > LIKELY
+    return ways_lost(told, each, farthest, heavy=heavy or endless, apart=True)
 
 
 def _places(edges: Floats) -> Floats:
@@ -133,55 +148,50 @@ def _places(edges: Floats) -> Floats:
     return np.asarray((ends[1:] + ends[:-1]) / 2)
 
 
-def _farther(edges: Floats, first: int, further: int) -> Floats:
-    """Return edges with others behind the last, each as many times as far from the first bin in which units are."""
-    away = (edges[-1] - edges[first]) * FARTHER ** np.arange(1, further + 1)
-    return np.concatenate([edges, edges[first] + away])
+def _farther(found: FoundBins, further: int) -> FoundBins:
+    """Return it with more edges behind the last, each as many times as far from the first bin in which units are."""
+    return _with_edges(found, _farther_edges(found, further))
 
 
-def _up_to(edges: Floats, first: int, end: float) -> Floats:
-    """Return edges with others behind the last, up to where everything ends."""
-    farther = _farther(edges, first, FURTHER)
-    return np.unique(np.minimum(farther, max(end, float(edges[-1]))))
+def _up_to(found: FoundBins, end: float) -> FoundBins:
+    """Return it with more edges behind the last, up to where everything ends."""
+    return _with_edges(found, np.unique(np.minimum(_farther_edges(found, FURTHER), max(end, float(found.edges[-1])))))
 
 
-def _turned(found: tuple[int, int], size: int, turn: int) -> tuple[int, int]:
-    """Return the same bins as they are counted from the other end."""
-    return found if turn > 0 else (size - found[1], size - found[0])
+def _farther_edges(found: FoundBins, further: int) -> Floats:
+    """Return the edges with so many more behind the last."""
+    away = (found.edges[-1] - found.edges[found.first]) * FARTHER ** np.arange(1, further + 1)
+    return np.concatenate([found.edges, found.edges[found.first] + away])
 
 
-def ways_lost(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    found: tuple[int, int],
-    each: Floats,
-    farthest: Floats,
-    *,
-    heavy: bool = False,
-    apart: bool = False,
-    stable: bool = True,
-) -> Floats:
+def _with_edges(found: FoundBins, edges: Floats) -> FoundBins:
+    """Return it with other edges. If these are more, who is counted in the last bin may be far beyond that."""
+    if edges.size <= found.edges.size:
+        return replace(found, edges=edges)
+    return replace(found, edges=edges, first=min(found.first, found.size - 2), end=min(found.end, found.size - 1))
+
+
+def ways_lost(found: FoundBins, each: Floats, farthest: Floats, *, heavy: bool = False, apart: bool = False) -> Floats:
     """Return what is lost on the far side in ways that are all as likely, shape (KEPT, respects).
 
     In half of them all values of a bin lie at its far end: where many share the largest value that there is.
 
     Parameters
     ----------
-    noisy, scale, edges, found
-        As for `lost_between`.
+    found
+        The noisy histogram, which may have further edges.
     each, farthest
         What is lost with a unit in each bin on average, and at its far end, in several respects, the last of which
         tells how much it is, shape (bins, respects).
-    heavy, apart, stable
+    heavy, apart
         As for `possible_losses`.
     """
     from scipy.special import ndtri
 
-    inside = slice(*found)
-    hidden = possible_losses(noisy, scale, edges, *found, each[found[1] :], heavy=heavy, apart=apart, stable=stable)
+    noisy, scale, inside = found.counts, found.scale, found.inside
+    hidden = possible_losses(found, each[found.end :], heavy=heavy, apart=apart)
     normal = ndtri((np.arange(PLACES) + 0.5) / PLACES)[:, None]
-    if (beside := _beside_one_value(edges, found, several=not heavy)) is not None:  # of these no law tells
+    if (beside := _beside_one_value(found, several=not heavy)) is not None:  # of these no law tells
         rarely = ndtri((np.arange(KEPT) + 0.5) / KEPT)[:, None]
         seen, of_seen = noisy[beside], each[beside][: noisy[beside].size]
         told, error = seen @ of_seen, scale * np.sqrt((of_seen**2).sum(axis=0))
@@ -195,69 +205,55 @@ def ways_lost(
     return np.asarray(lost[order[(2 * np.arange(KEPT) + 1) * order.size // (2 * KEPT)]])
 
 
-def _beside_one_value(edges: Floats, found: tuple[int, int], *, several: bool) -> slice | None:
+def _beside_one_value(found: FoundBins, *, several: bool) -> slice | None:
     """Return the bins behind the found ones up to twice as far as these, where all that is found is one value.
 
     Or one bin, if `several` of the next ones count: as narrow as it, they lie where values surely are, and noise hides
     that in each of them. Heavier laws hold it anyway.
     """
-    first, end = (float(edges[place]) for place in found)
+    edges, behind = found.edges, found.end
+    first, end = float(edges[found.first]), float(edges[behind])
     size = max(abs(first), abs(end))
     if end - first > ONE_VALUE * size:
-        wider = np.flatnonzero(np.diff(edges)[found[1] :] > (end - first) * AS_NARROW)
-        last = found[1] + int(wider[0]) if wider.size else edges.size - 1
-        return slice(found[1], last) if several and found[1] - found[0] == 1 and last - found[1] >= SEVERAL else None
-    return slice(found[1], max(int(np.searchsorted(edges, end + size)), found[1]))
+        wider = np.flatnonzero(np.diff(edges)[behind:] > (end - first) * AS_NARROW)
+        last = behind + int(wider[0]) if wider.size else edges.size - 1
+        return slice(behind, last) if several and behind - found.first == 1 and last - behind >= SEVERAL else None
+    return slice(behind, max(int(np.searchsorted(edges, end + size)), behind))
 
 
-def moved_alone(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    found: tuple[int, int],
-    values: tuple[float, ...],
-    norm: float,
-    *,
-    squares: bool,
-    stable: bool = True,
-) -> Lost:
+def moved_alone(found: FoundBins, values: tuple[float, ...], norm: float, *, squares: bool) -> Lost:
     """Return what clipping to a norm does to a mean or a variance where every unit has one value: far ones count less.
 
     Parameters
     ----------
-    noisy, scale, edges, found
+    found
         As for `lost_between`.
     values
         The bounds that values are kept between, with what vectors are centred by behind them; see `centring`.
     norm
         That vectors are clipped to.
-    squares, stable
+    squares
         As for `lost_between`.
     """
     low, high, centre, length, *spread = values
-    inside, bins = slice(*found), np.arange(noisy.size)
-    ends = np.interp(np.arange(PARTS * noisy.size + 1) / PARTS, np.arange(edges.size), edges)
-    places = ((((ends[1:] + ends[:-1]) / 2).clip(low, high) - centre) / length).reshape(-1, PARTS)
+    inside, bins = found.inside, np.arange(found.size)
+    places = ((_places(found.edges).clip(low, high) - centre) / length).reshape(-1, PARTS)
     squared = (places**2 - 1.0) / spread[0] if squares else 0.0
     less = 1.0 - np.minimum(norm / np.sqrt(1.0 + places**2 + squared**2), 1.0)
     powers = np.stack([np.ones_like(places), places, places**2])
     lost, every = (less * powers).mean(axis=2).T, powers.mean(axis=2).T
-    hidden = every * ((bins < found[0]) | (bins >= found[1]))[:, None]
+    hidden = every * ((bins < found.first) | (bins >= found.end))[:, None]
     each = np.concatenate(
         [lost, hidden, (less * np.abs(places) ** (2 if squares else 1)).mean(axis=1)[:, None]], axis=1
     )
     middle = int(np.searchsorted(places.mean(axis=1), 0.0))
-    sides = []
-    for turn in (1, -1):
-        own = (each * ((bins >= middle) if turn > 0 else (bins < middle))[:, None])[::turn]
-        bins_of_side = _turned(found, noisy.size, turn)
-        told = (turn * edges)[::turn]
-        sides.append(ways_lost(noisy[::turn], scale, told, bins_of_side, own, own, apart=True, stable=stable))
+    own, other = each * (bins >= middle)[:, None], (each * (bins < middle)[:, None])[::-1]
+    sides = [ways_lost(side, lost, lost, apart=True) for side, lost in ((found, own), (found.mirrored(), other))]
     less_of_both = sides[0][None] + sides[1][:, None]
-    whole = np.maximum(noisy[inside], 0.0) @ every[inside] + less_of_both[..., 3:6]
-    whole[..., 0] = np.maximum(whole[..., 0], scale)
+    whole = np.maximum(found.counts[inside], 0.0) @ every[inside] + less_of_both[..., 3:6]
+    whole[..., 0] = np.maximum(whole[..., 0], found.scale)
     kept = whole - less_of_both[..., :3]
-    kept[..., 0] = np.maximum(kept[..., 0], scale)
+    kept[..., 0] = np.maximum(kept[..., 0], found.scale)
     (mean, square), (mean_kept, square_kept) = (
         (sums[..., 1] / sums[..., 0], sums[..., 2] / sums[..., 0]) for sums in (whole, kept)
     )

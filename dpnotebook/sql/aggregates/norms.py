@@ -20,15 +20,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpnotebook.sql.aggregates.bounds import LEAST, MOST
 from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
 from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
+from dpnotebook.sql.aggregates.noisy_histogram import Floats, FoundBins, NoisyHistogram
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, REACH, UnitsApart, expected_errors, units_apart
-
-Floats = NDArray[np.float64]
 
 STEPS = 2  # bins of norms in a factor of two
 FINER = 4  # norms to choose from in a bin
@@ -88,12 +87,11 @@ def taken_by(found: NormCounts, place: int, groups: int) -> Taken:
     excess, norm = found.excess[place], float(found.norms[place])
     farthest = np.maximum(found.edges[1:] - norm, 0.0)
     each = np.stack([excess * farthest, excess, farthest**2, farthest], axis=1)
-    noisy, scale, edges = found.noisy[: excess.size], found.scale, found.edges
-    bins = found.start, min(found.end, excess.size)
+    noisy, bins = found.noisy[: excess.size], (found.start, min(found.end, excess.size))
+    told = NoisyHistogram(noisy, found.scale, found.edges).with_found(*bins)
     if not found.whole:  # where most have about the same, every other bin is empty, which is no law of a tail
-        noisy, edges, each, bins = _in_pairs(noisy, edges, each, bins)
-        scale *= math.sqrt(2.0)
-    ways = ways_lost(noisy, scale, edges, bins, each[:, :2], each[:, 2:], heavy=True)
+        told, each = _in_pairs(told, each)
+    ways = ways_lost(told, each[:, :2], each[:, 2:], heavy=True)
     shared = math.sqrt(groups)
     squares, lost = np.maximum(ways, 0.0).T
     about, most = np.quantile(lost, [0.5, 1.0 - RARELY]) / shared
@@ -109,16 +107,15 @@ def taken_by(found: NormCounts, place: int, groups: int) -> Taken:
     return taken._replace(apart=apart, looked=found.farthest) if apart > most else taken
 
 
-def _in_pairs(
-    noisy: Floats, edges: Floats, each: Floats, found: tuple[int, int]
-) -> tuple[Floats, Floats, Floats, tuple[int, int]]:
-    """Return bins put together in twos, one of which ends where the last that is found does."""
-    first = found[1] % 2
-    last = first + (noisy.size - first) // 2 * 2
-    pairs = noisy[first:last].reshape(-1, 2).sum(axis=1)
-    of_pairs = each[first:last].reshape(-1, 2, each.shape[1])
-    told = np.concatenate([of_pairs.mean(axis=1)[:, :2], of_pairs.max(axis=1)[:, 2:]], axis=1)
-    return pairs, edges[first : last + 1 : 2], told, (max(found[0] - first, 0) // 2, (found[1] - first) // 2)
+def _in_pairs(told: FoundBins, each: Floats) -> tuple[FoundBins, Floats]:
+    """Return bins put together in twos, one of which ends where the last that is found does, and what each loses."""
+    start = told.end % 2
+    last = start + (told.size - start) // 2 * 2
+    pairs = told.counts[start:last].reshape(-1, 2).sum(axis=1)
+    of_pairs = each[start:last].reshape(-1, 2, each.shape[1])
+    lost = np.concatenate([of_pairs.mean(axis=1)[:, :2], of_pairs.max(axis=1)[:, 2:]], axis=1)
+    both = NoisyHistogram(pairs, told.scale * math.sqrt(2.0), told.edges[start : last + 1 : 2], told.tail_ratio)
+    return both.with_found(max(told.first - start, 0) // 2, (told.end - start) // 2), lost
 
 
 def nearly_best(
@@ -231,7 +228,11 @@ def norm_counts(
     start = runs_start(noisy, scale)
     first = noisy.size - end if start is None else start
     tails = (
-        hidden_tail(noisy[:last], scale, edges[: last + 1], min(first, end - 1), end, USUAL, alike=whole)
+        hidden_tail(
+            NoisyHistogram(noisy[:last], scale, edges[: last + 1]).with_found(min(first, end - 1), end),
+            USUAL,
+            alike=whole,
+        )
         if last > end
         else [np.zeros(0)] * 3
     )

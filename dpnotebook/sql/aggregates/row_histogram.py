@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.sql.aggregates.bounds import RUNS, reached
 from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.units_apart import REACH, UnitsApart, units_apart
 
 Floats = NDArray[np.float64]
@@ -104,7 +105,8 @@ def units_by_rows(told: RowHistogram) -> UnitsByRows | None:
     counts, edges = np.array(told.counts, dtype=float), np.array(row_edges(told.most), dtype=float)
     law = law_of(told.noise)
     spread = math.sqrt(law.variance(told.scale))
-    tails = hidden_tail(counts, spread, edges, 0, end, USUAL) if end < counts.size else (np.zeros(0),) * 3
+    found = NoisyHistogram(counts, spread, edges).with_found(0, end)
+    tails = hidden_tail(found, USUAL) if end < counts.size else (np.zeros(0),) * 3
     likely, average, heavy = (np.concatenate([counts[:end], tail]) for tail in tails)
     beyond = min(end + REACH, counts.size)
     apart = units_apart(

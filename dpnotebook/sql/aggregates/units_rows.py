@@ -22,6 +22,7 @@ from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.counted_rows import QUANTILES, CountedRows
 from dpnotebook.sql.aggregates.hidden_humps import hidden_humps
 from dpnotebook.sql.aggregates.lost_values import RARELY, ways_lost
+from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, UnitsByRows, row_edges, units_by_rows
 from dpnotebook.sql.aggregates.taken import NOT_KNOWN, Taken
 from dpnotebook.sql.aggregates.units_apart import EVEN, expected_errors
@@ -239,18 +240,11 @@ def _ways_left_out(told: RowHistogram, best: int, once: int | None, *, apart: bo
     farthest = np.maximum(np.array(edges[1:], dtype=float) - 1.0 - best, 0.0)
     if once is not None:
         farthest = np.maximum(_reached(np.array(edges[1:]) - 1.0, once) - _reached(np.array([float(best)]), once), 0.0)
-    spread = math.sqrt(law_of(told.noise).variance(told.scale))
-    ways = ways_lost(
-        np.array(told.counts, dtype=float),
-        spread,
-        np.array(edges, dtype=float),
-        (0, told.end or 1),
-        np.stack([excess * farthest, excess], axis=1),
-        np.stack([farthest**2, farthest], axis=1),
-        heavy=True,
-        apart=apart,
-        stable=law_of(told.noise).stable,
-    )
+    law, counts = law_of(told.noise), np.array(told.counts, dtype=float)
+    spread = math.sqrt(law.variance(told.scale))
+    found = NoisyHistogram(counts, spread, np.array(edges, dtype=float), law.tail_ratio).with_found(0, told.end or 1)
+    each, at_end = (np.stack([lost * farthest, lost], axis=1) for lost in (excess, farthest))
+    ways = ways_lost(found, each, at_end, heavy=True, apart=apart)
     return np.asarray(np.maximum(ways, 0.0).T)
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between, noise_of_squares
@@ -21,10 +22,9 @@ from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.hidden_tail import ALIKE, alike_tails, hidden_tail
 from dpnotebook.sql.aggregates.lost_values import lost_between
+from dpnotebook.sql.aggregates.noisy_histogram import Floats, FoundBins, NoisyHistogram
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 from dpnotebook.sql.aggregates.taken import Taken
-
-Floats = NDArray[np.float64]
 
 ROUNDS = OF_VALUES - 1  # histograms of values beside that of magnitudes: the last one is coarse
 FINE = 1536  # bins of equal width: many tell where values are
@@ -125,12 +125,10 @@ def range_edges(found: Bounds, bounds: Bounds) -> Floats:
 
 
 def trimmed(
-    counts: ArrayLike,
-    scale: float,
-    edges: Floats,
+    told: NoisyHistogram,
     noise: float,
     of: Answer,
-    tail_ratio: float = 1.0,
+    *,
     sure: Bounds | None = None,
     safe: bool = False,
     ends: tuple[float, float] | None = None,
@@ -139,18 +137,12 @@ def trimmed(
 
     Parameters
     ----------
-    counts
-        Noisy number of units in each bin, shape (bins,).
-    scale
-        Standard deviation of the noise on each.
-    edges
-        Of the bins, as `range_edges` has them.
+    told
+        Where values are, in bins as `range_edges` has them.
     noise
         About the standard deviation of the noise on a sum over all units, of values half-way between bounds 2 apart.
     of
         What the answer is: how large values are on average, all together, or how far they are spread.
-    tail_ratio
-        How many times as wide Gaussian noise would be that is far out as often.
     sure
         What the bounds hold at least; None where these counts alone tell.
     safe
@@ -164,104 +156,115 @@ def trimmed(
     lie apart from the others, and in which direction; of a variance also about how large it is between them, and of
     sums how large values are on average.
     """
-    noisy, squares = np.asarray(counts, dtype=float), of in ("squares", "square vectors")
-    if (found := found_bins(noisy, scale, edges, tail_ratio, squares=squares)) is None:
+    if (found := found_bins(told, squares=_is_of_squares(of))) is None:
         return None
-    stable = tail_ratio <= 1.0
-    below, kept, above = _ways(noisy, scale, edges, found, stable)
+    below, kept, above = _ways(found)
     likely = _most_likely(below, kept, above)
-    below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
-    finer = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
-    total, places = max(float(likely.sum()), 1.0), (finer[1:] + finer[:-1]) / 2
-    mean = float(np.clip(places @ likely / total, places[0], places[-1]))
-    lows, highs = finer[finer < mean], finer[finer > mean]
-    if sure is not None:
-        lows, highs = lows[lows <= float(sure[0])], highs[highs >= float(sure[1])]
-    pairs = np.meshgrid(lows, highs, indexing="ij")
-    variance = float((places - mean) ** 2 @ likely / total)
-    law: Noise = "laplace" if tail_ratio > 1.0 else "gaussian"  # which is recorded as how far its noise reaches
-    if of == "square vectors":
-        spread = noise_of_squares(lows, highs, mean, places, likely / total)
-    else:
-        spread = noise_between(pairs[0], pairs[1], mean, variance, of, law)
-    error = noise / total * spread
+    choice = _Choice.of_likely(found, likely, sure)
+    error = noise / choice.total * choice.noise(of, found)
     if safe:
-        heavy = _finer(_counts(noisy, scale, edges, found, tail_ratio)[2])
-        feared = bias(heavy, finer, pairs[0].ravel(), pairs[1].ravel(), squares=squares)
-        best = int(np.argmin(feared**2 + error.ravel() ** 2))
-        low, high = (float(side.flat[best]) for side in pairs)
+        low, high = choice.least_feared(error, _finer(_counts(found)[2]), squares=_is_of_squares(of))
     else:
-        ways = (_anywhere(below, 0) / total, _anywhere(above, -1) / total)
-        low, high = least_off(error, *ways, finer, lows, highs, mean, squares)
-    return (Fraction(low), Fraction(high)), _taken(noisy, scale, edges, found, (low, high), of, likely, ends, stable)
+        below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
+        ways = (_anywhere(below, 0) / choice.total, _anywhere(above, -1) / choice.total)
+        low, high = least_off(
+            error, *ways, choice.edges, choice.lows, choice.highs, choice.mean, squares=_is_of_squares(of)
+        )
+    return (Fraction(low), Fraction(high)), _taken(found, (low, high), of, likely, ends)
 
 
-def taken(
-    counts: ArrayLike,
-    scale: float,
-    edges: Floats,
-    bounds: Bounds,
-    of: Answer,
-    tail_ratio: float = 1.0,
-    ends: tuple[float, float] | None = None,
-) -> Taken:
+class _Choice(NamedTuple):
+    """Bounds to choose from: edges of finer bins, on either side of the mean; and about how many units these hold."""
+
+    likely: Floats
+    edges: Floats
+    total: float
+    mean: float
+    lows: Floats
+    highs: Floats
+
+    @classmethod
+    def of_likely(cls, found: FoundBins, likely: Floats, sure: Bounds | None) -> _Choice:
+        """Return all bounds that hold what is sure."""
+        edges = _finer_edges(found, likely)
+        total, places = max(float(likely.sum()), 1.0), (edges[1:] + edges[:-1]) / 2
+        mean = float(np.clip(places @ likely / total, places[0], places[-1]))
+        lows, highs = edges[edges < mean], edges[edges > mean]
+        if sure is not None:
+            lows, highs = lows[lows <= float(sure[0])], highs[highs >= float(sure[1])]
+        return cls(likely, edges, total, mean, lows, highs)
+
+    @property
+    def pairs(self) -> tuple[Floats, Floats]:
+        """The lower and the upper one of each pair of bounds, each of shape (lows, highs)."""
+        low, high = np.meshgrid(self.lows, self.highs, indexing="ij")
+        return low, high
+
+    def noise(self, of: Answer, found: FoundBins) -> Floats:
+        """Return the noise of an answer between bounds, as `noise_between` has it, shape (lows, highs)."""
+        places = (self.edges[1:] + self.edges[:-1]) / 2
+        if of == "square vectors":
+            return noise_of_squares(self.lows, self.highs, self.mean, places, self.likely / self.total)
+        variance = float((places - self.mean) ** 2 @ self.likely / self.total)
+        return noise_between(*self.pairs, self.mean, variance, of, law_of_noise(found))
+
+    def least_feared(self, error: Floats, heavy: Floats, *, squares: bool) -> tuple[float, float]:
+        """Return the bounds that err least if as many units are far out as may be, by how many finer bins hold then."""
+        low, high = self.pairs
+        feared = bias(heavy, self.edges, low.ravel(), high.ravel(), squares=squares)
+        best = int(np.argmin(feared**2 + error.ravel() ** 2))
+        return float(low.flat[best]), float(high.flat[best])
+
+
+def law_of_noise(told: NoisyHistogram) -> Noise:
+    """Return the law of the noise, which is recorded as how far it reaches."""
+    return "gaussian" if told.stable else "laplace"
+
+
+def _is_of_squares(of: Answer) -> bool:
+    return of in ("squares", "square vectors")
+
+
+def taken(told: NoisyHistogram, bounds: Bounds, of: Answer, ends: tuple[float, float] | None = None) -> Taken:
     """Return what keeping values between some bounds takes from an answer, as `trimmed` has it of the best ones.
 
     Parameters
     ----------
-    counts, scale, edges, of, tail_ratio, ends
+    told, of, ends
         As for `trimmed`.
     bounds
         Between which values are kept.
     """
-    noisy = np.asarray(counts, dtype=float)
-    found = found_bins(noisy, scale, edges, tail_ratio, squares=of in ("squares", "square vectors"))
+    found = found_bins(told, squares=_is_of_squares(of))
     if found is None:
         return Taken()
-    stable = tail_ratio <= 1.0
-    likely = _most_likely(*_ways(noisy, scale, edges, found, stable))
     low, high = bounds
-    return _taken(noisy, scale, edges, found, (float(low), float(high)), of, likely, ends, stable)
+    return _taken(found, (float(low), float(high)), of, _most_likely(*_ways(found)), ends)
 
 
 def _taken(
-    noisy: Floats,
-    scale: float,
-    edges: Floats,
-    found: tuple[int, int],
-    between: tuple[float, float],
-    of: Answer,
-    likely: Floats,
-    ends: tuple[float, float] | None,
-    stable: bool,
+    found: FoundBins, between: tuple[float, float], of: Answer, likely: Floats, ends: tuple[float, float] | None
 ) -> Taken:
     """Return `taken` for bins in which units are found, and how many of them are likely in each of the finer bins."""
-    (low, high), squares = between, of in ("squares", "square vectors")
-    lost = lost_between(
-        noisy, scale, edges, found, low, high, squares=squares, heavy=of == "sums", ends=ends, stable=stable
-    )
-    finer = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
+    (low, high), squares = between, _is_of_squares(of)
+    lost = lost_between(found, low, high, squares=squares, heavy=of == "sums", ends=ends)
+    finer = _finer_edges(found, likely)
     places, weights = ((finer[1:] + finer[:-1]) / 2).clip(low, high), likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     if of == "sums":  # of each value; where both signs are, what is lost is in no proportion to the rest that is left
         answer = max(abs(float(places @ weights)), LEAST_LEFT * float(np.abs(places) @ weights))
-    apart = max(_apart(noisy, scale, edges, low, high, squares), lost.most)
-    looked = float(np.abs(edges[[0, -1]]).max())
+    apart = max(_apart(found, low, high, squares), lost.most)
+    looked = float(np.abs(found.edges[[0, -1]]).max())
     told = Taken(lost.about, lost.most, answer, apart, looked, lost.below, lost.above, lost.single)
     if of == "sums":
         return told
     return told._replace(spread=math.sqrt(float((places - places @ weights) ** 2 @ weights)))
 
 
-def _ways(
-    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], stable: bool
-) -> tuple[Floats, Floats, Floats]:
+def _ways(found: FoundBins) -> tuple[Floats, Floats, Floats]:
     """Return how many units bins below the found ones, these, and bins above may hold, in ways alike likely."""
-    first, end = found
-    kept = np.tile(np.maximum(noisy[first:end], 0.0), (ALIKE, 1))
-    above = alike_tails(noisy, scale, edges, first, end, stable=stable)
-    below = alike_tails(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, stable=stable)[:, ::-1]
-    return below, kept, above
+    kept = np.tile(np.maximum(found.counts[found.inside], 0.0), (ALIKE, 1))
+    return alike_tails(found.mirrored())[:, ::-1], kept, alike_tails(found)
 
 
 def _most_likely(below: Floats, kept: Floats, above: Floats) -> Floats:
@@ -269,25 +272,28 @@ def _most_likely(below: Floats, kept: Floats, above: Floats) -> Floats:
     return _finer(np.concatenate([below[ALIKE // 2], kept[0], above[ALIKE // 2]]))
 
 
-def found_bins(
-    noisy: Floats, scale: float, edges: Floats, tail_ratio: float, *, squares: bool
-) -> tuple[int, int] | None:
-    """Return the first bin in which units are found, and the one behind the last; None where there is none.
+def found_bins(told: NoisyHistogram, *, squares: bool) -> FoundBins | None:
+    """Return it with the bins in which units are found; None where there is none.
 
     Parameters
     ----------
-    noisy, scale, edges, tail_ratio
+    told
         As for `trimmed`.
     squares
         Whether it is for variances, of which far bins decide more: they have to be there more surely.
     """
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN, FILLED if squares else None)
-    return found if found is None or squares else _with_next(noisy, scale * tail_ratio, edges, found)
+    found = _surely_found(told, FILLED if squares else None)
+    return found if found is None or squares else _with_next(found)
 
 
-def mean_and_deviation(
-    counts: ArrayLike, scale: float, edges: Floats, bounds: Bounds, tail_ratio: float = 1.0
-) -> tuple[float, float, float] | None:
+def _surely_found(told: NoisyHistogram, filled: float | None = None) -> FoundBins | None:
+    """Return it with the bins that surely hold units and those between them; None where there is none."""
+    most = min(told.size // 2, MOST_BINS)
+    found = _found(told.counts, told.scale, most, told.tail_ratio, SEEN, filled)
+    return None if found is None else told.with_found(*found)
+
+
+def mean_and_deviation(told: NoisyHistogram, bounds: Bounds) -> tuple[float, float, float] | None:
     """Return about the mean of values and how far they are spread, as they count between bounds; None where hidden.
 
     The standard deviation is rather too large than too small, by one standard error. The last is that of the squares
@@ -295,62 +301,59 @@ def mean_and_deviation(
 
     Parameters
     ----------
-    counts, scale, edges, tail_ratio
+    told
         As for `trimmed`.
     bounds
         Outside which values count as the nearest of them.
     """
-    noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN)
-    if found is None:
+    if (found := found_bins(told, squares=False)) is None:
         return None
-    first, end = found = _with_next(noisy, scale * tail_ratio, edges, found)
-    _, units, _ = _counts(noisy, scale, edges, found, tail_ratio)
-    units[first:end] = noisy[first:end]
+    inside, edges, scale = found.inside, found.edges, found.scale
+    _, units, _ = _counts(found)
+    units[inside] = found.counts[inside]
     low, high = map(float, bounds)
     lows, highs = (ends.clip(low, high) for ends in (edges[:-1], edges[1:]))
     places, total = (lows + highs) / 2, max(float(units.sum()), scale)
     mean = float(np.clip(places @ units / total, places[0], places[-1]))
     away, widths = (places - mean) ** 2, (highs - lows) ** 2
     squares, fourths = away + widths / 12, away**2 + away * widths / 2 + widths**2 / 80
-    error = scale * float(np.sqrt((squares[first:end] ** 2).sum()))
+    error = scale * float(np.sqrt((squares[inside] ** 2).sum()))
     variance = max((max(float(squares @ units), 0.0) + error) / total, 1e-300)
     around = np.maximum(fourths / variance - 2 * squares + variance, 0.0)  # over the variance
-    error = scale * float(np.sqrt((around[first:end] ** 2).sum()))
+    error = scale * float(np.sqrt((around[inside] ** 2).sum()))
     return mean, math.sqrt(variance), math.sqrt((max(float(around @ units), 0.0) + SPREADS * error) / total / variance)
 
 
-def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:
+def spanned(told: NoisyHistogram) -> Bounds | None:
     """Return what nearly all values lie between: bins that surely hold some, and what noise may hide beside them.
 
     Wide bounds cost quantiles hardly anything, as these err in ranks; narrow ones are the answer for all beyond them.
 
     Parameters
     ----------
-    counts, scale, edges, tail_ratio
+    told
         As for `trimmed`.
     """
-    noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), tail_ratio, SEEN)
-    if found is None:
+    if (found := _surely_found(told)) is None:
         return None
-    first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
-    _, average, _ = _counts(noisy, scale, edges, found, tail_ratio)
+    first, end = max(found.first - 1, 0), min(found.end + 1, found.size)
+    _, average, _ = _counts(found)
     left = LEFT * average.sum()
     first = min(first, int(np.searchsorted(np.cumsum(average), left, side="right")))
-    end = max(end, noisy.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
-    return Fraction(float(edges[first])), Fraction(float(edges[end]))
+    end = max(end, found.size - int(np.searchsorted(np.cumsum(average[::-1]), left, side="right")))
+    return Fraction(float(told.edges[first])), Fraction(float(told.edges[end]))
 
 
-def _apart(noisy: Floats, scale: float, edges: Floats, low: float, high: float, squares: bool) -> float:
+def _apart(told: NoisyHistogram, low: float, high: float, squares: bool) -> float:
     """Return what keeping values between bounds takes at most, by what noise may hide in all bins, near and far.
 
     What the noisy counts say is off by noise alone, whose standard deviation is known.
     """
+    noisy, edges = told.counts, told.edges
     middle = float((edges[1:] + edges[:-1]).clip(2 * low, 2 * high) @ np.maximum(noisy, 0.0)) / 2
     total = max(float(noisy.sum()), 1.0)
     each = _of_each(edges[:-1], edges[1:], low, high, middle / total if squares else None)
-    return max(float(each @ noisy) + HIDES * scale * float(np.sqrt((each**2).sum())), 0.0) / total
+    return max(float(each @ noisy) + HIDES * told.scale * float(np.sqrt((each**2).sum())), 0.0) / total
 
 
 def _of_each(least: Floats, most: Floats, low: float, high: float, middle: float | None) -> Floats:
@@ -374,37 +377,38 @@ def _found(
     return min(first, end - 1), max(end, first + 1)
 
 
-def _with_next(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int]) -> tuple[int, int]:
+def _with_next(found: FoundBins) -> FoundBins:
     """Return the bins that hold units with others that seem to: the farther these widen them, the less noise may do it.
 
     Of a few levels, as of answers to a question, the bins between them are empty: no law of tails tells of the others.
     """
     from scipy.special import ndtri
 
-    first, end = found
+    first, end, edges = found.first, found.end, found.edges
     span = max(float(edges[end] - edges[first]), NARROW / 2 * float(np.diff(edges).min()))
     below, above = (edges[end] - edges[:first]) / span, (edges[end + 1 :] - edges[first]) / span
     wide = np.concatenate([below, np.ones(end - first), above])
-    levels = scale * -ndtri(NEXT / 8.0 ** np.log2(wide.clip(1.0)))
-    told = np.flatnonzero(noisy >= levels)
-    return min(first, int(told[0])) if told.size else first, max(end, int(told[-1]) + 1) if told.size else end
+    levels = found.scale * found.tail_ratio * -ndtri(NEXT / 8.0 ** np.log2(wide.clip(1.0)))
+    seem = np.flatnonzero(found.counts >= levels)
+    return found.with_found(min(first, int(seem[0])), max(end, int(seem[-1]) + 1)) if seem.size else found
 
 
-def _counts(
-    noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], tail_ratio: float
-) -> tuple[Floats, Floats, Floats]:
+def _counts(found: FoundBins) -> tuple[Floats, Floats, Floats]:
     """Return how many units each bin likely holds, on average and at most: with tails on either side."""
-    (first, end), size, stable = found, noisy.size, tail_ratio <= 1.0
-    above = hidden_tail(noisy, scale, edges, first, end, USUAL, beside=True, stable=stable)
-    below = hidden_tail(noisy[::-1], scale, -edges[::-1], size - end, size - first, USUAL, beside=True, stable=stable)
-    kept = np.maximum(noisy[first:end], 0.0)
+    above, below = (hidden_tail(side, USUAL, beside=True) for side in (found, found.mirrored()))
+    kept = np.maximum(found.counts[found.inside], 0.0)
     likely, average, most = (np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True))
     return likely, average, most
 
 
-def likely_counts(noisy: Floats, scale: float, edges: Floats, found: tuple[int, int], tail_ratio: float) -> Floats:
+def likely_counts(found: FoundBins) -> Floats:
     """Return how many units each bin likely holds: those that are found, and likely tails on either side."""
-    return _counts(noisy, scale, edges, found, tail_ratio)[0]
+    return _counts(found)[0]
+
+
+def _finer_edges(found: FoundBins, likely: Floats) -> Floats:
+    """Return the edges of the finer bins, of which it is told how many units they likely hold."""
+    return np.interp(np.arange(likely.size + 1) / FINER, np.arange(found.edges.size), found.edges)
 
 
 def _finer(units: Floats) -> Floats:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpnotebook.dialect.text import DIALECT
+from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.analysis.contributions import Contributions, also_counted, left_out
+from dpnotebook.sql.aggregates.function import Limits
+from dpnotebook.sql.analysis.contributions import Bounding, Contributions, also_counted, left_out
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
 from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
@@ -21,14 +23,14 @@ from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import Grouping, grouping
 from dpnotebook.sql.ownership.padded_rows import check_aggregates, notes_of, padded
-from dpnotebook.sql.ownership.queries import Environment, From
+from dpnotebook.sql.ownership.queries import Environment, From, Padding
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import UNIT
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
 from dpnotebook.sql.ownership.windows import first_of_unit
-from dpnotebook.sql.parse.statement_parser import Clause, clause_of
-from dpnotebook.sql.select import Aggregate, Apart, PrivateSelect, Selection
+from dpnotebook.sql.parse.statement_parser import Call, Clause, clause_of
+from dpnotebook.sql.select import Aggregate, Apart, ContributionChoice, PrivateSelect, Selection
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Aggregation:
 
 
 def private_aggregation(
-    select: exp.Select, environment: Environment, reader: Reader, contribution: str | None
+    select: exp.Select, environment: Environment, reader: Reader, contribution: ContributionChoice | None
 ) -> Aggregation:
     """Return what a select over private rows measures.
 
@@ -70,7 +72,7 @@ def private_aggregation(
     reader
         Who reads the statement.
     contribution
-        "l2" to bound all that a unit adds together.
+        The kind of bound that is chosen; None where limits are what is written or declared.
 
     Raises
     ------
@@ -79,23 +81,10 @@ def private_aggregation(
     """
     text, relations = reader.text, reader.relations
     clause = clause_of(select)
-    if select.args.get("distinct") is not None:
-        raise text.error(
-            "SELECT DISTINCT is not supported here: GROUP BY lists every combination once", select.expressions[0]
-        )
-    calls = calls_of(select)
-    if not calls:
-        at = select.args.get("group") or select.expressions[0]
-        raise text.error("there is no aggregate here: add COUNT(*), which counts the rows of each group", at)
+    calls = _calls(select, text)
     source = reader.source(select, environment, None)
-    assert source.owner is not None
     _check_unit(clause, source, reader)
-    group = grouping(select, source.scope, environment, reader)
-    if group.by_unit:
-        raise text.error(
-            f"each group would be a single {source.owner.one}; group by other columns, or use this query in FROM",
-            select.args["group"],
-        )
+    group = _grouping(select, source, environment, reader)
     where = condition(select, "where", source.scope, environment, reader)
     listed = clause is not None and clause.selection == "public"  # by the statement itself
     padding = None if listed else padded(source, select.args.get("where"), text)
@@ -110,23 +99,10 @@ def private_aggregation(
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
     said_of_units = Contributions(clause, private, contribution, source, relations, len(group.all), text)
-    clipped = said_of_units.clipped(asked)
-    mixed = contribution == "planned" and any(clipped) and not all(clipped)
-    vectors, rest = ([one for one, also in zip(asked, clipped, strict=True) if also is way] for way in (True, False))
-    # A threshold goes by what is clipped, where anything is.
-    hides = selection == "threshold" and not mixed
-    limits, notes, drawn, rows_if_hidden = said_of_units.bounding(rest if mixed else asked, hides=hides)
-    of_vectors, more, *_ = said_of_units.bounding(vectors) if mixed else (limits, [])
-    of_calls = {
-        id(node): replace(of_vectors if also else limits, values=said_of_units.values_counted)
-        for node, also in zip(calls, clipped, strict=True)
-    }
-    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, of_calls, names)
-    apart = None
-    if mixed:
-        mine = {called[id(node)] for node, also in zip(calls, clipped, strict=True) if also}
-        numbers = tuple(i for i, one in enumerate(aggregates) if one.name in mine)
-        apart = Apart(of_vectors.contribution, numbers)
+    bounded = _BoundedCalls.of(asked, said_of_units, hides=selection == "threshold")
+    aggregates, called, inputs = asked_aggregates(
+        select, source, environment, reader, bounded.limits(calls, said_of_units.values_counted), names
+    )
     groups = None
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)
@@ -142,7 +118,7 @@ def private_aggregation(
         tuple(column.key for column in keys),
         tuple(aggregates),
         len(inputs),
-        limits.contribution,
+        bounded.usual.limits.contribution,
         selection,
         groups,
         min_units,
@@ -151,24 +127,115 @@ def private_aggregation(
         None if clause is None else clause.selection_epsilon,
         source.single,
         written=private,
-        rows_if_hidden=rows_if_hidden,
-        apart=apart,
+        rows_if_hidden=bounded.usual.rows_if_hidden,
+        apart=bounded.apart(calls, called, aggregates),
         together=together,
         also_counted=also_counted(spoken_of, [relations[name] for name in source.tables]),
     )
+    told = _notes_of_groups(measured, keys, padding, larger=group.sets is not None)
+    return Aggregation(_with_notes(measured, bounded, source, reader, told), keys, called, group, source)
+
+
+def _calls(select: exp.Select, text: Text) -> list[exp.Expr]:
+    """Return the calls of aggregates; there have to be some."""
+    if select.args.get("distinct") is not None:
+        raise text.error(
+            "SELECT DISTINCT is not supported here: GROUP BY lists every combination once", select.expressions[0]
+        )
+    calls = calls_of(select)
+    if not calls:
+        at = select.args.get("group") or select.expressions[0]
+        raise text.error("there is no aggregate here: add COUNT(*), which counts the rows of each group", at)
+    return calls
+
+
+def _grouping(select: exp.Select, source: From, environment: Environment, reader: Reader) -> Grouping:
+    """Return what rows are grouped by, which is not their unit."""
+    assert source.owner is not None
+    group = grouping(select, source.scope, environment, reader)
+    if group.by_unit:
+        raise reader.text.error(
+            f"each group would be a single {source.owner.one}; group by other columns, or use this query in FROM",
+            select.args["group"],
+        )
+    return group
+
+
+class _BoundedCalls(NamedTuple):
+    """How a unit is bounded for each call of a private aggregation.
+
+    Parameters
+    ----------
+    clipped
+        Of which calls all that a unit adds is clipped to norms.
+    usual
+        How it is bounded for all calls, or for the others where some are clipped beside them.
+    vectors
+        How it is bounded for those that are clipped beside others; None where all are bounded in one way.
+    """
+
+    clipped: Sequence[bool]
+    usual: Bounding
+    vectors: Bounding | None
+
+    @classmethod
+    def of(cls, asked: Sequence[Call], said: Contributions, *, hides: bool) -> _BoundedCalls:
+        """Return how calls are bounded; `hides` is whether a threshold hides small groups.
+
+        A threshold goes by what is clipped, where anything is.
+        """
+        clipped = said.clipped(asked)
+        if said.wanted != "planned" or not any(clipped) or all(clipped):
+            return cls(clipped, said.bounding(asked, hides=hides), None)
+        vectors, rest = (
+            [one for one, also in zip(asked, clipped, strict=True) if also is way] for way in (True, False)
+        )
+        return cls(clipped, said.bounding(rest), said.bounding(vectors))
+
+    def limits(self, calls: Sequence[exp.Expr], values: int) -> dict[int, Limits]:
+        """Return what the bounds of each call are chosen by, by its identity, where so many different values count."""
+        return {
+            id(node): replace((self.vectors if also and self.vectors else self.usual).limits, values=values)
+            for node, also in zip(calls, self.clipped, strict=True)
+        }
+
+    def apart(
+        self, calls: Sequence[exp.Expr], called: Mapping[int, str], aggregates: Sequence[Aggregate]
+    ) -> Apart | None:
+        """Return which aggregates are clipped beside others; `called` has their names, by the identity of the calls."""
+        if self.vectors is None:
+            return None
+        mine = {called[id(node)] for node, also in zip(calls, self.clipped, strict=True) if also}
+        numbers = tuple(i for i, one in enumerate(aggregates) if one.name in mine)
+        return Apart(self.vectors.limits.contribution, numbers)
+
+
+def _notes_of_groups(
+    measured: PrivateSelect, keys: Sequence[KeyColumn], padding: Padding | None, *, larger: bool
+) -> list[str]:
+    """Return what a plan says of bounds, of groups put together from smaller ones, and of padded rows."""
+    hides = measured.selection == "threshold"
     told = _bounds_notes(measured)
-    if group.sets is not None:
-        told += _larger_groups_notes(aggregates, selection == "threshold")
+    if larger:
+        told += _larger_groups_notes(measured.aggregates, hides)
     if padding is not None and any(one.equal or not one.absent for key in keys for one in columns_of(key.written)):
-        told += notes_of(padding, selection == "threshold")
-    about = [f"{measured.apart_for}: {note}" for note in more]
-    said = [*about, *map(measured.said_of_drawn, notes), *left_out(source, relations)]
-    measured = replace(
+        told += notes_of(padding, hides)
+    return told
+
+
+def _with_notes(
+    measured: PrivateSelect, bounded: _BoundedCalls, source: From, reader: Reader, told: Sequence[str]
+) -> PrivateSelect:
+    """Return it with what a plan says of it: how a unit is bounded, which rows are left out, and what else is told."""
+    of_vectors = [] if bounded.vectors is None else bounded.vectors.notes
+    about = [f"{measured.apart_for}: {note}" for note in of_vectors]
+    said = [*about, *map(measured.said_of_drawn, bounded.usual.notes), *left_out(source, reader.relations)]
+    drawn = [measured.said_of_drawn(bounded.usual.drawn)] if bounded.usual.drawn else []
+    return replace(
         measured,
         notes=tuple(dict.fromkeys([*said, *reader.notes, *told])),
-        drawn="; ".join([*([measured.said_of_drawn(drawn)] if drawn else []), *_values_drawn(measured, source)]),
+        drawn="; ".join([*drawn, *_values_drawn(measured, source)]),
     )
-    return Aggregation(measured, keys, called, group, source)
 
 
 def _selection(clause: Clause | None, keys: list[KeyColumn], min_units: int) -> Selection:
@@ -258,7 +325,7 @@ def _values_drawn(select: PrivateSelect, source: From) -> list[str]:
     return found
 
 
-def _larger_groups_notes(aggregates: list[Aggregate], hidden: bool) -> list[str]:
+def _larger_groups_notes(aggregates: Sequence[Aggregate], hidden: bool) -> list[str]:
     """Return what a plan says of groups that are put together from smaller ones."""
     found = ["larger groups are added up from the smallest, with the noise of all of them: that of k is sqrt(k) times"]
     if hidden:

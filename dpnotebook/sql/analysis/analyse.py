@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_args
 
 from sqlglot import exp
 
@@ -23,7 +23,7 @@ from dpnotebook.sql.ownership.semi_joins import with_semi_joins
 from dpnotebook.sql.parse.lengths_of_time import days_in_duckdb
 from dpnotebook.sql.parse.statement_parser import Surface, read_surface
 from dpnotebook.sql.reuse.rows import dates_of_keys
-from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.select import ContributionChoice, PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 
@@ -49,10 +49,7 @@ def analyse(
     parameters
         Values of `:name` in the statement.
     contribution
-        "l2" to scale all that a unit adds, over all groups, down to one L2 norm; "rows" or None for limits of rows or
-        groups; "planned" for a norm for all that it suits, and limits for the rest; "alike" for a norm where that suits
-        all that is asked, and limits elsewhere; "counted" for as many rows as are found privately to suit what is
-        asked, where nobody has written how many.
+        How what one unit adds is bounded: one of `ContributionChoice`; None for what is written or declared.
     bounds
         What values of declared columns are clamped to where nothing is written: "declared", or "auto" to find narrower
         bounds inside these; None finds them for columns of which wide ones may be declared.
@@ -69,8 +66,7 @@ def analyse(
     NotProtected
         If it names a table that is neither protected nor public.
     """
-    if contribution not in (None, "l2", "rows", "planned", "alike", "counted"):
-        raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
+    chosen = _contribution_choice(contribution)
     _check_writable(statement, *(parameters or {}).values())
     known = isinstance(statement, str) and not parameters
     surface = _read_before(statement) if known else read_surface(statement, parameters or {})
@@ -78,12 +74,23 @@ def analyse(
         tree = with_public_values(surface.tree.copy(), relations, surface.text)
         tree = with_joins_for_commas(tree, relations)
         tree = with_semi_joins(with_anti_joins(tree, relations), relations)
-        found = _analyse(tree, Reader(surface.text, relations, bounds), contribution, rates, grouped)
+        found = _analyse(tree, Reader(surface.text, relations, bounds), chosen, rates, grouped)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
         raise SQLError("the statement is nested too deeply; write it flatter") from None
     return replace(found, units=units_of(found, relations))
+
+
+def _contribution_choice(said: str | None) -> ContributionChoice | None:
+    """Return what was said of how units are bounded, if that can be said."""
+    choices: tuple[ContributionChoice, ...] = get_args(ContributionChoice)
+    if said is None:
+        return None
+    for choice in choices:
+        if choice == said:
+            return choice
+    raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(said)}")
 
 
 @lru_cache(maxsize=16)
@@ -108,7 +115,9 @@ def _check_writable(*texts: object) -> None:
                 raise SQLError("the statement or a parameter has half a character in it, which no text has") from None
 
 
-def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None, rates: bool, grouped: str | None) -> Statement:
+def _analyse(
+    tree: exp.Expr, reader: Reader, contribution: ContributionChoice | None, rates: bool, grouped: str | None
+) -> Statement:
     mentioned = {node.name.casefold() for node in tree.find_all(exp.Column)}
     outer = Outer(reader, contribution, mentioned, rates, grouped)
     top = tree

@@ -19,7 +19,7 @@ from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.ownership.multiplied import together
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.statement_parser import Call, Clause
-from dpnotebook.sql.select import BoundsFrom, Contribution, PrivateSelect
+from dpnotebook.sql.select import BoundsFrom, Contribution, ContributionChoice, PrivateSelect
 from dpnotebook.sql.statement import Relation
 
 MAX_EDGES = 1_024
@@ -61,9 +61,7 @@ class Contributions:
     private
         Whether there is a clause or a private function.
     wanted
-        "l2", "rows", None; "counted": as many rows as are found to suit what is asked; or "planned", and "alike" where
-        all are to be bounded in one way: "l2" where that suits everything, and else "counted", where no threshold hides
-        groups, which goes by the rows declared.
+        The kind of bound that is chosen; None where limits are what is written or declared.
     source
         What is read.
     relations
@@ -76,7 +74,7 @@ class Contributions:
 
     clause: Clause | None
     private: bool
-    wanted: str | None
+    wanted: ContributionChoice | None
     source: From
     relations: Mapping[str, Relation]
     keys: int
@@ -297,7 +295,7 @@ def needs_few(select: PrivateSelect) -> bool:
     return bool(select.rows_if_hidden) and not any(function_of(one.kind).adds for one in select.aggregates)
 
 
-def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> str:
+def _unbounded(calls: Sequence[Call], table: Relation, wanted: ContributionChoice | None) -> str:
     """Return what to tell who asks what needs a bound on the rows of a unit of a table, which nobody has given."""
     one = table.population or table.unit
     asked = next((call for call in calls if not function_of(call.kind).clipped or isinstance(call.bounds, tuple)), None)

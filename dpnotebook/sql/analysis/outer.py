@@ -36,7 +36,7 @@ from dpnotebook.sql.ownership.select_parts import calls_of, from_of
 from dpnotebook.sql.ownership.status import source_status
 from dpnotebook.sql.parse.refusals import PIVOT_OF_GROUPS
 from dpnotebook.sql.parse.statement_parser import call_of, clause_of
-from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.select import ContributionChoice, PrivateSelect
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
 NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
@@ -72,7 +72,7 @@ class Outer:
     """
 
     reader: Reader
-    contribution: str | None
+    contribution: ContributionChoice | None
     mentioned: set[str]
     rates: bool = True
     grouped: str | None = None

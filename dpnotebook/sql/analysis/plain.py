@@ -12,12 +12,13 @@ from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation
 from dpnotebook.sql.ownership.select_parts import calls_of, expression_queries, from_of
+from dpnotebook.sql.select import ContributionChoice
 
 # The parts of a SELECT that only chooses rows and columns; without the underscore that versions of sqlglot put there.
 CHOOSING = frozenset({"kind", "expressions", "from", "where"})
 
 
-def plain_tree(select: exp.Select, found: Aggregation, contribution: str | None) -> exp.Select | None:
+def plain_tree(select: exp.Select, found: Aggregation, contribution: ContributionChoice | None) -> exp.Select | None:
     """Return the aggregation alone, as it was read, without HAVING, ORDER BY and LIMIT; None if it is not plain.
 
     Parameters
