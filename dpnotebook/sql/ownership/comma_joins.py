@@ -33,8 +33,10 @@ def with_joins_for_commas(tree: exp.Expr, relations: Mapping[str, Relation]) -> 
         if name.casefold() not in common
     }
     for select in tree.find_all(exp.Select):
-        for place, join in enumerate(select.args.get("joins") or [], 1):
-            sources = source_nodes(select)
+        sources, joins = source_nodes(select), select.args.get("joins") or []
+        if len(sources) != 1 + len(joins):  # which is refused where it is read
+            continue
+        for place, join in enumerate(joins, 1):
             both = _reads(sources[place], private) and any(_reads(one, private) for one in sources[:place])
             if both and _is_comma(join):
                 _move(select, join, sources, place, columns)
