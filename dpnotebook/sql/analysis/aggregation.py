@@ -13,6 +13,7 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import Contributions, also_counted, left_out
+from dpnotebook.sql.analysis.fan_out import repeated_rows
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
 from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
@@ -163,10 +164,11 @@ def private_aggregation(
         told += notes_of(padding, selection == "threshold")
     about = [f"{measured.apart_for}: {note}" for note in more]
     said = [*about, *map(measured.said_of_drawn, notes), *left_out(source, relations)]
+    warned = [*repeated_rows(asked, source, relations, text), *([measured.said_of_drawn(drawn)] if drawn else [])]
     measured = replace(
         measured,
         notes=tuple(dict.fromkeys([*said, *reader.notes, *told])),
-        drawn="; ".join([*([measured.said_of_drawn(drawn)] if drawn else []), *_values_drawn(measured, source)]),
+        drawn="; ".join([*warned, *_values_drawn(measured, source)]),
     )
     return Aggregation(measured, keys, called, group, source)
 
