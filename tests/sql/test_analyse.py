@@ -274,7 +274,7 @@ def test_bounds_that_are_written_or_found():
         ((0, 5), "written"),
         ((0, 115), "declared"),
     ]
-    assert bounds("SELECT SUM(a) FROM (SELECT age * 2 AS a FROM visits)") == [(None, "auto")]
+    assert bounds("SELECT SUM(a) FROM (SELECT age * 2 AS a FROM visits)") == [((0, 230), "follows")]
     assert bounds("SELECT ANON_SUM(age, 0, 9) FROM (SELECT age * 2 AS age FROM visits)") == [((0, 9), "written")]
 
 
