@@ -5,6 +5,7 @@ import pytest
 from people_and_shots import opened, shown, truth
 
 import dpnotebook as dpn
+from dpnotebook.sql.aggregates import norms
 from dpnotebook.testing import exact_session
 
 STOCK = "FROM people JOIN months ON since <= day"
@@ -88,3 +89,54 @@ def test_people_of_a_padded_table_are_counted_as_people(statement, budget, monke
     monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
     with exact_session(budget) as session:
         pd.testing.assert_frame_equal(shown(opened(session), statement), truth(statement), check_dtype=False)
+
+
+TWICE = "FROM shots AS a JOIN shots AS b ON a.person = b.person"
+
+
+def tails_of(session, monkeypatch):
+    """Return how many rows norms are looked for up to, in what was asked of a session meanwhile."""
+    looked = []
+
+    def told(counts, scale, whole=False, usual=float("inf"), groups=float("inf")):
+        looked.append(usual)
+        return found(counts, scale, whole, usual, groups)
+
+    found = norms.norm_counts
+    monkeypatch.setattr(norms, "norm_counts", told)
+    return looked
+
+
+@pytest.mark.parametrize(
+    ("read", "most"),
+    [(TWICE, 16), ("FROM people JOIN shots ON pid = person", 4), (f"{TWICE} JOIN people ON pid = a.person", 16)],
+)
+def test_what_norms_take_is_looked_for_up_to_as_many_rows_as_joins_make(read, most, monkeypatch):
+    """It was up to the rows that one table has: nobody was thought to lose what those with more rows do lose."""
+    with dpn.Session(budget=BUDGETS[0]) as session:
+        looked = tails_of(opened(session), monkeypatch)
+        session.sql(f"SELECT COUNT(*) AS n {read}", epsilon=1.0).run()
+    assert looked
+    assert set(looked) == {most}
+
+
+OF_EACH = "FROM people LEFT JOIN shots ON pid = person GROUP BY kind"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (f"SELECT kind, SUM(age) AS n {OF_EACH}", True),
+        (f"SELECT kind, AVG(p.age) AS n {OF_EACH}".replace("people", "people AS p"), True),
+        (f"SELECT kind, COUNT(*) AS n {OF_EACH}", False),
+        (f"SELECT kind, SUM(dose) AS n {OF_EACH}", False),
+        (f"SELECT kind, SUM(age * dose) AS n {OF_EACH}", False),
+        ("SELECT kind, SUM(age) AS n FROM people GROUP BY kind", False),
+        (f"SELECT kind, SUM(age) AS n {OF_EACH}".replace("shots ", "(SELECT DISTINCT person FROM shots) AS t "), False),
+    ],
+)
+@pytest.mark.parametrize("budget", BUDGETS, ids=["gaussian", "pure"])
+def test_a_row_that_a_join_repeats_is_said_to_count_as_often(statement, said, budget):
+    with dpn.Session(budget=budget) as session:
+        plan = opened(session).sql(statement, epsilon=1.0).plan
+    assert ("a row of people counts once for each row of shots it meets" in str(plan)) is said

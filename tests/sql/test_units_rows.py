@@ -449,4 +449,4 @@ def test_a_few_people_with_far_more_rows_are_found_or_told_without_delta():
 def test_what_lies_apart_is_recorded_and_said():
     found = CountedRows(5, Taken(10.0, 20.0, apart=300.0, looked=4_096.0))
     assert CountedRows.from_json(found.to_json()).words == found.words
-    assert "at most about 20 (300 if noise hides some that are far from the others, up to 4,100)" in found.words
+    assert "at most about 20 (300 if noise hides a few that reach 4,100)" in found.words

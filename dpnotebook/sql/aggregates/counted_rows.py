@@ -139,7 +139,7 @@ class CountedRows:
         rows = f"1 {one}" if self.most == 1 else f"{self.most:,} {one}s"
         count = f"up to {rows} of each unit count{'s' if self.most == 1 else ''}, as was found to suit this price"
         said = [*filter(None, (self._left_out, self._moving))]
-        far = "but not for units that are far from all others"
+        far = "except for units far from all others"
         held = (
             f"; intervals of counts and sums are {HELD}, {far}"
             if self._left_out and math.isfinite(self.lost.below)

@@ -276,7 +276,7 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
         return said_of_values(int(part.bounds[1]), lost)
     function, norm, by_norm = function_of(part.kind), float(part.bounds[-1]), _kind(measuring, part) == "l2"
     far = "units" if function.adds and by_norm else "values"
-    held = f"; intervals are {HELD}, but not for {far} that are far from all others" if part.reaches_farther else ""
+    held = f"; intervals are {HELD}, except for {far} far from all others" if part.reaches_farther else ""
     if _kind(measuring, part) == "rows":
         return _trimmed(part, cut) + held * bool(cut.worst)
     if function.centres:
@@ -298,12 +298,13 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
         if measuring.weights is None
         else f" in which small groups count up to {measuring.weights.others} times, so that their noise is as much less"
     )
-    said = f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}{weighed}: {taken}"
+    adds = "adds, over all groups, is cut to a length of" if measuring.grouped else "adds is cut to"
+    said = f"what one unit {adds} {norm:,.4g}{weighed}: {taken}"
     if layers is None:
         return said
     return (
-        f"{said}. What is longer than {float(layers.inner):,.4g} is measured apart, with more noise, and is shared out "
-        "as the rest is, as far as that noise hides where it is: errors are larger where that is elsewhere"
+        f"{said}. What is over {float(layers.inner):,.4g} is measured apart, with more noise; where that hides from "
+        "which groups it is, it is shared out like the rest, and errors are larger if it is from others"
     )
 
 

@@ -137,7 +137,7 @@ def said_apart(taken: Taken) -> str:
     if not taken.apart > taken.most:
         return ""
     apart, looked = three_digits(taken.apart), three_digits(taken.looked)
-    return f" ({apart} if noise hides some that are far from the others, up to {looked})"
+    return f" ({apart} if noise hides a few that reach {looked})"
 
 
 def three_digits(number: float) -> str:

@@ -15,6 +15,7 @@ from dpnotebook.sql.aggregates.budget_split import averages_units, counts_values
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.analysis.contributions import Bounding, Contributions, also_counted, left_out
+from dpnotebook.sql.analysis.fan_out import repeated_rows
 from dpnotebook.sql.analysis.key_groups import key_columns, number_levels
 from dpnotebook.sql.analysis.keys import KeyColumn, columns_of
 from dpnotebook.sql.analysis.public_levels import PublicLevels
@@ -133,7 +134,7 @@ def private_aggregation(
         also_counted=also_counted(spoken_of, [relations[name] for name in source.tables]),
     )
     told = _notes_of_groups(measured, keys, padding, larger=group.sets is not None)
-    return Aggregation(_with_notes(measured, bounded, source, reader, told), keys, called, group, source)
+    return Aggregation(_with_notes(measured, asked, bounded, source, reader, told), keys, called, group, source)
 
 
 def _calls(select: exp.Select, text: Text) -> list[exp.Expr]:
@@ -224,17 +225,24 @@ def _notes_of_groups(
 
 
 def _with_notes(
-    measured: PrivateSelect, bounded: _BoundedCalls, source: From, reader: Reader, told: Sequence[str]
+    measured: PrivateSelect,
+    asked: Sequence[Call],
+    bounded: _BoundedCalls,
+    source: From,
+    reader: Reader,
+    told: Sequence[str],
 ) -> PrivateSelect:
     """Return it with what a plan says of it: how a unit is bounded, which rows are left out, and what else is told."""
     of_vectors = [] if bounded.vectors is None else bounded.vectors.notes
     about = [f"{measured.apart_for}: {note}" for note in of_vectors]
     said = [*about, *map(measured.said_of_drawn, bounded.usual.notes), *left_out(source, reader.relations)]
-    drawn = [measured.said_of_drawn(bounded.usual.drawn)] if bounded.usual.drawn else []
+    warned = repeated_rows(asked, source, reader.relations, reader.text)
+    if bounded.usual.drawn:
+        warned.append(measured.said_of_drawn(bounded.usual.drawn))
     return replace(
         measured,
         notes=tuple(dict.fromkeys([*said, *reader.notes, *told])),
-        drawn="; ".join([*drawn, *_values_drawn(measured, source)]),
+        drawn="; ".join([*warned, *_values_drawn(measured, source)]),
     )
 
 

@@ -112,7 +112,7 @@ class Contributions:
                 return found
         if self.wanted == "l2" or planned:
             note = f"all that one {self._one} adds, over all groups, is scaled down together (contribution='l2')"
-            return Bounding(self._limited(Contribution("l2", self.max_rows or 1)), [note])
+            return Bounding(self._limited(Contribution("l2", self._joined_rows or 1)), [note])
         if self.clause is not None and self.clause.max_rows is not None:
             return Bounding(self._limited(Contribution("rows", self.clause.max_rows)), [])
         return self._groups() if self.private else self._rows(calls)
@@ -182,7 +182,7 @@ class Contributions:
     def _limited(self, contribution: Contribution) -> Limits:
         owner, single = self.source.owner, self.source.single
         assert owner is not None
-        return Limits(contribution, self.max_rows, single, owner.unit is None, not self.private, self.text)
+        return Limits(contribution, self._joined_rows, single, owner.unit is None, not self.private, self.text)
 
     def _counted(self, calls: Sequence[Call]) -> Bounding | None:
         """Return that as many rows count as are found to suit what is asked; None where that is not worth finding."""
