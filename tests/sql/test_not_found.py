@@ -96,7 +96,8 @@ def test_it_is_null_to_what_is_worked_out(opened):
 def test_with_enough_people_it_is_found(opened):
     session = opened(2000)
     release = session.sql("SELECT ANON_SUM(income) AS a, ANON_AVG(income) AS b FROM people", epsilon=2.0).run()
-    assert release.notes == ()
+    assert not any(NOTE in note for note in release.notes)
+    assert len(release.notes) == 1  # rows without a declared sex count here
     exact = people(2000)["income"]
     assert abs(release.frame["a"][0] / exact.sum() - 1) < 0.2
     assert abs(release.frame["b"][0] / exact.mean() - 1) < 0.2
