@@ -22,7 +22,7 @@ from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.partwise import PartwiseAnswers
-from dpnotebook.planner.plan import Plan, Planned
+from dpnotebook.planner.plan import KEPT, Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.prepaid import PrepaidStep, prepaid_plan
 from dpnotebook.planner.ski_rental import Purchases
@@ -35,7 +35,7 @@ from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Measure, Question, written_confidence
-from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
+from dpnotebook.session.answer_frame import DERIVED, answer_frame, column_name, days_of, is_of_dates, shares
 from dpnotebook.session.closer_by_itself import LEAST_ROWS
 from dpnotebook.session.closer_hints import closer_by_epsilon, closer_in_sql, closer_inside, closer_with_fewer_rows
 from dpnotebook.session.domains import extended_words, losing_words
@@ -83,6 +83,33 @@ def _of_aggregates(query: Query) -> Accuracy:
         return accuracy
     multiples = worked_out(query.statement)
     return (of_aggregates(multiples, accuracy) if multiples else None) or accuracy
+
+
+def _holds_for(query: Query) -> str:
+    """Return for what an error holds, where the statement works out something else than multiples of that."""
+    from dpnotebook.session.shown_errors import worked_out
+
+    if query.statement is None or query.accuracy.error is None or None not in worked_out(query.statement):
+        return ""
+    return (
+        f"{query.accuracy.text} holds for {query.question.words}: what the statement works out from that may err more, "
+        "as its intervals say"
+    )
+
+
+def _missed(query: Query, release: Release) -> Iterator[str]:
+    """Yield which columns that are worked out err more than was asked for, and what to ask for instead."""
+    error = query.accuracy.error
+    assert error is not None
+    for column in release.worked_out:
+        if column.kind == DERIVED:
+            lower, upper = (release.frame[column_name(column.name, end)] for end in ("lower", "upper"))
+            width = float((upper - lower).max() / 2)
+            if width > KEPT * error and math.isfinite(width):
+                yield (
+                    f"{column.name} is told to ±{width:,.4g}: {query.accuracy.text} holds for {query.question.words}. "
+                    f"If it is a sum or a difference of these, error={error * error / width:.3g} keeps it"
+                )
 
 
 class Questions:
@@ -166,7 +193,8 @@ class Questions:
         errors = dict.fromkeys((measure.name for measure in query.question.measures), plan.error)
         errors |= {part.name: part.half_width for part in plan.parts}
         inside = "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment))
-        said = [] if plan.free else [closer, fewer, inside]
+        of_others = _holds_for(query)
+        said = [of_others] if plan.free else [closer, fewer, inside, of_others]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
 
@@ -296,7 +324,8 @@ class Questions:
         if query.statement is not None:  # which in SQL would count them
             if missing := explain.rows_left_out(query.question):
                 release = replace(release, notes=(*release.notes, missing))
-            return self._worked_out(release, query.statement)
+            shown = self._worked_out(release, query.statement)
+            return replace(shown, notes=(*shown.notes, *_missed(query, shown))) if _holds_for(query) else shown
         return release if query.shown is None else query.shown(release)
 
     def _redraws(

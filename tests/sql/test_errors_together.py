@@ -120,3 +120,30 @@ def test_what_hides_more_than_was_agreed_to_is_said_and_not_paid_for():
         _, width = shown(release)
         assert width > 1_000
         assert any("is not kept, and nothing more was spent" in note for note in release.notes)
+
+
+TOTALS = {
+    "rollup": "SELECT shop, COUNT(*) AS n FROM one GROUP BY ROLLUP(shop)",
+    "total": "SELECT SUM(n) AS n FROM (SELECT shop, COUNT(*) AS n FROM one GROUP BY shop)",
+    "difference": "SELECT COUNT(*) FILTER (WHERE shop = 'a') - COUNT(*) FILTER (WHERE shop = 'b') AS n FROM one",
+}
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("what", TOTALS)
+def test_an_error_of_what_is_worked_out_from_declared_counts_is_not_passed_over(what, budget):
+    """The error is that of the counts: the card says so, and the answer what to ask for instead, which keeps it."""
+    with closing(dpn.Session(BUDGETS[budget], ":memory:", confirm="never")) as session:
+        session.protect(ROWS, "one", domain={"shop": list("abcd")})
+        query = session.sql(TOTALS[what], error=60)
+        assert any("may err more" in warning for warning in query.plan.warnings)
+        release = query.run()
+        width = ((release.frame.n_upper - release.frame.n_lower) / 2).max()
+        assert width > 1.1 * 60
+        (note,) = (note for note in release.notes if "keeps it" in note)
+        assert f"n is told to ±{width:,.4g}" in note
+        instead = float(note.split(" error=")[-1].split(" ")[0])
+        closer = session.sql(TOTALS[what], error=instead).run().frame
+        assert ((closer.n_upper - closer.n_lower) / 2).max() <= 1.02 * 60
+        plain = session.sql("SELECT shop, COUNT(*) AS n FROM one GROUP BY shop", error=60)
+        assert not any("may err more" in warning for warning in plain.plan.warnings)

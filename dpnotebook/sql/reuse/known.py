@@ -266,12 +266,10 @@ def planned_measures(
     one = _of_noise(one) if of_noise else one
     for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
         width = float(np.max((told.upper - told.lower) / 2))
-        words = aggregate.words or aggregate.name
-        found.append(
-            PlannedMeasure(
-                aggregate.name, words, unit(select, i, statement.units), float(np.max(told.std_error)), width
-            )
-        )
+        words, counted_in = aggregate.words or aggregate.name, unit(select, i, statement.units)
+        if function_of(aggregate.kind).levelled:  # planned in ranks, and delivered in what values are counted in
+            counted_in = statement.units.get(aggregate.argument, aggregate.argument)
+        found.append(PlannedMeasure(aggregate.name, words, counted_in, float(np.max(told.std_error)), width))
     return tuple(found)
 
 
