@@ -28,6 +28,8 @@ Outer = Callable[[str, Frames], "pd.DataFrame"]
 MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
 NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
 NOT_REDRAWN = "the answers are too many, or combined from too much, for their noise to be drawn again"
+AROUND = 1e-9  # of a number: what is nearer is the same
+MOST_PROBED = 250  # numbers of a release: more take longer than a card may
 NOT_READ = "it cannot be told which of its columns depend on noise"
 
 
@@ -104,6 +106,33 @@ class Derivation:
             ends |= {column.name: Ends(*(np.zeros(0) for _ in PARTS)) for column in missing}
         known = [column for column in columns if column.complete or column.name in ends]
         return WorkedOut(_with_intervals(frame, ends), tuple(map(self._measure, known)), notes)
+
+    def weights(self) -> Floats | None:
+        """Return what each number of the release counts for in each that is shown, shape (answers, numbers).
+
+        It is told by probing, whatever the release is: one number after another is changed by 1, and then all of them,
+        which has to do what they did together. None where that is not so, as with ratios, or nothing tells it.
+        """
+        (frame,), public = self.frames, self.public()
+        found, answer, row, apart = self._answer(public)
+        names = [name for name in frame.columns if column_name(name, "std_error") in frame.columns]
+        numbers = len(frame) * len(names)
+        if found is None or not 0 < numbers <= MOST_PROBED:
+            return None
+        several = 1.0 + np.arange(numbers) * 7 % 5
+        changes = np.vstack([np.eye(numbers), several, np.zeros(numbers)]).reshape(-1, len(frame), len(names))
+        values = {name: frame[name].to_numpy(dtype=float) + changes[:, :, i] for i, name in enumerate(names)}
+        probed = Redrawn(frame, values, np.zeros((len(changes), len(frame), 0)), (), "gaussian")
+        answers = self._redrawn(found, answer, row, apart, [probed], public)
+        places = [column.place for column in self._columns(found, answer)]
+        if isinstance(answers, str) or not places:
+            return None
+        drawn = np.concatenate([answers[0][place] for place in places], axis=1)
+        drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
+        away = drawn - drawn[-1]
+        each, together = away[:numbers], away[numbers]
+        off = np.abs(together - several @ each) > AROUND * (several @ np.abs(each) + np.abs(drawn[-1]))
+        return None if off.any() else np.ascontiguousarray(each.T)
 
     def samples(self, draws: int) -> dict[str, NDArray[Any]]:
         """Return the columns that depend on noise, redrawn, shape (draws, rows).

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.statement import Statement
 
 NOT_SHOWN = "intervals show the noise, not what that leaves out"
+APART = 1009.0  # what hypothetical answers differ by, so that none is another one, or nothing
 LINEAR = "the statement asks for declared columns of one table, so the planner answers it, with all that is recorded"
 
 Integers = NDArray[np.int64]
@@ -97,6 +98,12 @@ def _holds_for(query: Query) -> str:
     )
 
 
+def _within(query: Query, times: float) -> Query:
+    """Return a query whose numbers are so many times as close as what is worked out from them has to be."""
+    assert query.accuracy.error is not None
+    return replace(query, accuracy=replace(query.accuracy, error=query.accuracy.error / times))
+
+
 def _missed(query: Query, release: Release) -> Iterator[str]:
     """Yield which columns that are worked out err more than was asked for, and what to ask for instead."""
     error = query.accuracy.error
@@ -125,6 +132,8 @@ class Questions:
         Finds a protected table by its name.
     worked_out
         Turns the answer of a question into what the SQL that it came from calls it, and works out from it.
+    weights
+        Tells what each number of an answer counts for there, where that is linear.
     """
 
     def __init__(
@@ -134,13 +143,15 @@ class Questions:
         purchases: Purchases,
         table: Callable[[str], ProtectedTable],
         worked_out: Callable[[Release, Statement], Release],
+        weights: Callable[[pd.DataFrame, Sequence[str], Statement], NDArray[np.float64] | None],
     ) -> None:
         self.ledger = ledger
         self.histories = Histories(ledger, planner, purchases)
         self.draw: Draw = draw_noise
         self.redraw: Redraw = redraw_noise
         self.minimum: int | None = None  # the smallest noisy count of a group that is shown
-        self._table, self._worked_out = table, worked_out
+        self._table, self._worked_out, self._weights = table, worked_out, weights
+        self._known_times: dict[tuple[str, str | None], float | None] = {}
         self._spans: dict[int, ReleasedSpan | None] = {}  # of histograms that were released, by their number
 
     def check(self, question: Question) -> None:
@@ -173,6 +184,11 @@ class Questions:
         table = self._table(query.question.table).table
         asked = query if query.prepaid is None else replace(query, fresh=True)
         plan = self.histories.plan(replace(asked, accuracy=_of_aggregates(query)), table, moment)
+        holds_for = _holds_for(query)
+        if holds_for and (times := self._times(query, table, plan)) is not None:
+            plan, holds_for = self.histories.plan(_within(asked, times), table, moment), ""
+            kept = f"measured so closely that what the statement works out keeps {query.accuracy.text}"
+            plan = replace(plan, assumption="; ".join(filter(None, (plan.assumption, kept))))
         if plan.accuracy.text != query.accuracy.text and not plan.asked_as:
             plan = replace(plan, code=explain.code(query.question, query.accuracy))
         if table.elsewhere:
@@ -193,10 +209,32 @@ class Questions:
         errors = dict.fromkeys((measure.name for measure in query.question.measures), plan.error)
         errors |= {part.name: part.half_width for part in plan.parts}
         inside = "" if plan.free else closer_inside(query.question, table, errors, partial(self._span, table, moment))
-        of_others = _holds_for(query)
-        said = [of_others] if plan.free else [closer, fewer, inside, of_others]
+        said = [holds_for] if plan.free else [closer, fewer, inside, holds_for]
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
+
+    def _times(self, query: Query, table: TableSchema, plan: Plan) -> float | None:
+        """Return how many times as far as a number of its question the worst number is off that a statement shows.
+
+        Numbers err apart, and no one more than another: so it is where groups are disjoint, and of a fresh measurement.
+        None where what is shown is not linear in them.
+        """
+        question, statement = query.question, query.statement
+        assert isinstance(question, Question)
+        assert statement is not None
+        plain = all(one.kind in ("count", "sum", "mean") and one.workload is None for one in question.measures)
+        if not plain:
+            return None
+        key = question.key, statement.outer
+        if key not in self._known_times:
+            values = APART * np.arange(1.0, np.size(plan.std_errors) + 1)
+            one = Estimates(values, np.ones_like(values), values - 1, values + 1)
+            frame, _ = answer_frame(question, table.domain, [one] * len(question.measures))
+            keys = list(frame.columns[: frame.columns.get_loc(question.measures[0].name)])
+            weights = self._weights(frame, keys, statement)
+            worst = 0.0 if weights is None else float(np.sqrt((weights**2).sum(axis=1)).max(initial=0.0))
+            self._known_times[key] = worst or None
+        return self._known_times[key]
 
     def _span(self, table: TableSchema, moment: Moment, column: str) -> ReleasedSpan | None:
         """Return between which values most of a column lie, as the latest release of its histogram tells."""

@@ -188,7 +188,9 @@ class Session(ShowsCard):
         self._statements = Statements(
             self.ledger, self.table, lambda table, moment: self._questions.histories.of(table, moment)
         )
-        self._questions = Questions(self.ledger, planner, purchases, self.table, self._statements.worked_out)
+        self._questions = Questions(
+            self.ledger, planner, purchases, self.table, self._statements.worked_out, self._statements.weights
+        )
         self._questions.minimum = self._statements.minimum = None if policy is None else policy.minimum
         self._statements.most = None if policy is None else policy.question
         self._adaptive = AdaptiveMarginals(self._questions, self.table)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError, DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
@@ -48,6 +49,14 @@ def _reads_what_is_here(statement: Statement, table: ProtectedTable) -> bool:
     if statement.parts is None or statement.parts[0] != table.table.parts:
         return False
     return max(statement.parts[1], default=0) <= len(table.parts)
+
+
+def _called(keys: Sequence[str], statement: Statement) -> dict[str, str]:
+    """Return what a statement calls keys of the planner's answer that it gives other names."""
+    from dpnotebook.sql.linear.questions import new_names
+
+    known = {name.casefold(): name for name in keys}  # those that are worked out have their names
+    return {known[old.casefold()]: new for old, new in new_names(statement).items() if old.casefold() in known}
 
 
 def incomplete_table(protected: ProtectedTable) -> NotProtected:
@@ -520,11 +529,8 @@ class Statements:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
         from dpnotebook.session.derived_intervals import Derivation
         from dpnotebook.session.redraws import Redrawn, followed
-        from dpnotebook.sql.linear.questions import new_names
 
-        keys = {name.casefold(): name for name in release.keys}  # those that are worked out have their names
-        called = new_names(statement).items()
-        names = {keys[old.casefold()]: new for old, new in called if old.casefold() in keys}
+        names = _called(release.keys, statement)
         if not names and statement.outer is None:
             return release
         again = release.again
@@ -559,6 +565,32 @@ class Statements:
             notes=(*release.notes, *found.notes),
             redraws=derivation.samples,
         )
+
+    def weights(self, frame: pd.DataFrame, keys: Sequence[str], statement: Statement) -> NDArray[np.float64] | None:
+        """Return what each number of the planner's answer counts for in what a statement shows.
+
+        Parameters
+        ----------
+        frame, keys
+            An answer, whatever its numbers are, and its keys.
+        statement
+            What works something out.
+
+        Returns
+        -------
+        Of shape (answers, numbers); None where what is worked out is not linear, or that cannot be told.
+        """
+        from dpnotebook.session.derived_intervals import Derivation
+
+        def never(draws: int, needed: Collection[str] | None = None) -> NoReturn:
+            raise AssertionError("nothing is redrawn")
+
+        public, outer = partial(self._public, 0, statement), partial(self._outer, 0)
+        renamed = frame.rename(columns=_called(keys, statement))
+        try:
+            return Derivation(statement, [renamed], never, public, outer).weights()
+        except DPError:  # it is said where the answer is there
+            return None
 
     def _public(self, number: int, statement: Statement) -> dict[str, pd.DataFrame]:
         """Return the public tables that a statement works with; raises EngineError if one cannot be read."""
