@@ -390,7 +390,7 @@ class Questions:
                 f"release {record.number} is combined from so much that it cannot be told how the noise of each part "
                 "enters it, so it cannot be redrawn; ask with fresh=True for an answer of its own"
             )
-        columns = RedrawnColumns({}, found.noise, found.scales, self.ledger.accountant.noise)
+        columns = RedrawnColumns({}, found.noise, found.scales, self.ledger.accountant.noise, measured=True)
         for measure, values in zip(question.measures, found.values, strict=True):
             if values is None:
                 continue

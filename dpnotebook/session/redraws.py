@@ -105,17 +105,26 @@ class RedrawnColumns(dict[str, NDArray[Any]]):
     noise, scales, law
         The noise of each of the noisy numbers, shape (draws, numbers), its scales, and their law; of no numbers where
         they are many.
+    measured
+        Whether these are numbers as they were measured, which are independent of those of any other release but the
+        same ones: a sharper release has what follows from those of an earlier one.
     """
 
     def __init__(
-        self, columns: Mapping[str, NDArray[Any]], noise: NDArray[Any], scales: Sequence[Fraction], law: Noise
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        noise: NDArray[Any],
+        scales: Sequence[Fraction],
+        law: Noise,
+        *,
+        measured: bool,
     ) -> None:
         super().__init__(columns)
-        self.noise, self.scales, self.law = noise, tuple(scales), law
+        self.noise, self.scales, self.law, self.measured = noise, tuple(scales), law, measured
 
     def with_columns(self, columns: Mapping[str, NDArray[Any]]) -> RedrawnColumns:
         """Return other columns that follow from the same noise."""
-        return RedrawnColumns(columns, self.noise, self.scales, self.law)
+        return RedrawnColumns(columns, self.noise, self.scales, self.law, measured=self.measured)
 
 
 def same_noise(columns: Mapping[str, NDArray[Any]], of: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
@@ -131,7 +140,7 @@ def followed(*several: Mapping[str, NDArray[Any]]) -> list[Redrawn]:
     import pandas as pd
 
     known = [one for one in several if isinstance(one, RedrawnColumns) and one.scales]
-    if len(known) < len(several):
+    if len(known) < len(several) or (len(several) > 1 and not all(one.measured for one in known)):
         return []
     numbers: dict[bytes, tuple[NDArray[Any], Fraction]] = {}
     for one in known:

@@ -174,7 +174,7 @@ def _samples(redraw: Redraw, draws: int) -> Mapping[str, NDArray[Any]]:
     scales = [scale for of_row in drawn.scales for scale in of_row]
     if not 0 < len(scales) <= MOST_TOLD:
         return drawn.values
-    return RedrawnColumns(drawn.values, drawn.noise.reshape(draws, -1), scales, drawn.law)
+    return RedrawnColumns(drawn.values, drawn.noise.reshape(draws, -1), scales, drawn.law, measured=False)
 
 
 def _notes(record: Record, statement: Statement) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ def multiplied(
     relations
         What is public about the tables.
     """
+    if right.lateral:  # lists of a row itself: what is declared of its unit is taken to be of their elements
+        return left.times
     if (left.owner is None) == (right.owner is None):
         return together(left.times, right.times)
     if left.owner is None:
