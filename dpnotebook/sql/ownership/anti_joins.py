@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
-from dpnotebook.sql.ownership.comma_joins import private_names
+from dpnotebook.sql.ownership.catalog import private_names
 from dpnotebook.sql.ownership.expressions import bare, conjuncts
 from dpnotebook.sql.ownership.select_parts import source_nodes
 from dpnotebook.sql.parse.semi_joins import as_condition, keeps_rows, on_of

@@ -53,6 +53,26 @@ def find_relation(node: exp.Table, relations: Mapping[str, Relation], text: Text
     raise NotProtected(str(error))
 
 
+def private_names(tree: exp.Expr, relations: Mapping[str, Relation]) -> set[str]:
+    """Return the names of private tables, and of queries of WITH that read some, casefolded.
+
+    Parameters
+    ----------
+    tree, relations
+        The statement as it was read, and what its tables are.
+    """
+    found = {name.casefold() for name, relation in relations.items() if relation.private}
+    for query in tree.find_all(exp.CTE, bfs=False):
+        if reads(query.this, found):
+            found.add(query.alias.casefold())
+    return found
+
+
+def reads(query: exp.Expr, names: set[str]) -> bool:
+    """Return whether a query, or what stands in FROM, reads a table of one of some names, which are casefolded."""
+    return any(table.name.casefold() in names for table in query.find_all(exp.Table))
+
+
 def columns_of(relation: Relation, node: exp.Expr, text: Text) -> list[str]:
     """Return the columns of a relation that can be named, in order.
 

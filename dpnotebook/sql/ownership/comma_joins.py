@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from dpnotebook.sql.ownership.catalog import private_names, reads
 from dpnotebook.sql.ownership.expressions import bare, conjuncts
 from dpnotebook.sql.ownership.select_parts import source_nodes
 from dpnotebook.sql.statement import Relation
@@ -37,35 +38,16 @@ def with_joins_for_commas(tree: exp.Expr, relations: Mapping[str, Relation]) -> 
         if len(sources) != 1 + len(joins):  # which is refused where it is read
             continue
         for place, join in enumerate(joins, 1):
-            both = _reads(sources[place], private) and any(_reads(one, private) for one in sources[:place])
+            both = reads(sources[place], private) and any(reads(one, private) for one in sources[:place])
             if both and _is_comma(join):
                 _move(select, join, sources, place, columns)
     return tree
-
-
-def private_names(tree: exp.Expr, relations: Mapping[str, Relation]) -> set[str]:
-    """Return the names of private tables, and of queries of WITH that read some.
-
-    Parameters
-    ----------
-    tree, relations
-        The statement as it was read, and what its tables are.
-    """
-    found = {name.casefold() for name, relation in relations.items() if relation.private}
-    for query in tree.find_all(exp.CTE, bfs=False):
-        if any(table.name.casefold() in found for table in query.find_all(exp.Table)):
-            found.add(query.alias.casefold())
-    return found
 
 
 def _is_comma(join: exp.Join) -> bool:
     """Return whether a join puts any rows side by side."""
     says = any(join.args.get(part) for part in ("side", "method", "on", "using"))
     return not says and str(join.args.get("kind") or "").upper() in ("", "CROSS")
-
-
-def _reads(source: exp.Expr, private: set[str]) -> bool:
-    return any(table.name.casefold() in private for table in source.find_all(exp.Table))
 
 
 def _move(

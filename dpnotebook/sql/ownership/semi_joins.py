@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpnotebook.sql.ownership.catalog import private_names, reads
 from dpnotebook.sql.ownership.correlated import OF_UNIT, REQUIRED
 from dpnotebook.sql.ownership.expressions import bare, conjuncts
 from dpnotebook.sql.ownership.joins import WRITTEN
@@ -46,12 +47,12 @@ def with_semi_joins(tree: exp.Expr, relations: Mapping[str, Relation]) -> exp.Ex
     relations
         What its tables are.
     """
-    names = _private_names(tree, relations)
+    names = private_names(tree, relations)
     units = {table.unit.casefold() for table in relations.values() if table.private and table.unit is not None}
     number = 0
     for select in reversed(list(tree.find_all(exp.Select))):  # those inside first: they are copied with those around
         where = select.args.get("where")
-        sides = [node for node in _own_queries(select) if _reads(node, names)]
+        sides = [node for node in _own_queries(select) if reads(node, names)]
         for node in sides:
             if _compares_rows(node, select, units, relations):
                 continue
@@ -62,19 +63,6 @@ def with_semi_joins(tree: exp.Expr, relations: Mapping[str, Relation]) -> exp.Ex
             called = CALLED if number == 1 else f"{CALLED} ({number})"
             _join(select, node, found, called, None if where is None else where.this)
     return tree
-
-
-def _private_names(tree: exp.Expr, relations: Mapping[str, Relation]) -> set[str]:
-    """Return the names of private tables, and of queries of WITH clauses that read some."""
-    names = {name.casefold() for name, relation in relations.items() if relation.private}
-    for common in tree.find_all(exp.CTE, bfs=False):
-        if _reads(common.this, names):
-            names.add(common.alias.casefold())
-    return names
-
-
-def _reads(query: exp.Expr, names: set[str]) -> bool:
-    return any(table.name.casefold() in names for table in query.find_all(exp.Table))
 
 
 def _own_queries(select: exp.Select) -> Iterator[exp.Expr]:
