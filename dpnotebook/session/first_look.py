@@ -29,6 +29,7 @@ from dpnotebook.sql.statement import Statement
 if TYPE_CHECKING:
     from dpnotebook.ledger import Ledger
     from dpnotebook.session.release import Release
+    from dpnotebook.sql.select import PrivateSelect
 
 LOOK = 200  # the first look costs one part in so many of the budget
 WORTH = 8  # a known price of at least so many first looks is worth a look, where norms may be found that make it lower
@@ -196,7 +197,13 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
             if certain or kept:
                 break
         short = not price
-    return _told(query, release, numbers, "" if kept else why or _reach(release), paid)
+    if kept:
+        why = ""
+    elif why or look.sure is not None:
+        why = f"{why or _reach(release)}. Asked again, its price is planned anew"
+    else:
+        why = f"{_reach(release)} with what bounds take, and noise alone is within it"
+    return _told(query, release, numbers, why, paid)
 
 
 def _as(query: Query, step: Query) -> Query:
@@ -286,8 +293,17 @@ def _holds(release: Release, query: Query) -> bool:
 
     if query.statement is not None and None in worked_out(query.statement):
         return True  # it was foretold of what is worked out, and not of this
+    if isinstance(query.question, Statement) and any(map(_is_of_ranks, query.question.selects)):
+        return True  # the error is in values of rank, and intervals are not
     assert query.accuracy.error is not None
     return _farthest(release) <= KEPT * query.accuracy.error
+
+
+def _is_of_ranks(select: PrivateSelect) -> bool:
+    """Return whether an error of what is measured is one of ranks."""
+    from dpnotebook.sql.aggregates.catalogue import function_of
+
+    return any(function_of(one.kind).levelled for one in select.aggregates)
 
 
 def _reach(release: Release) -> str:
@@ -322,6 +338,6 @@ def _told(query: Query, release: Release, numbers: list[int], why: str, paid: in
     if len(numbers) > 1:
         notes.append(f"{asked} took {len(numbers)} steps, releases {', '.join(f'#{number}' for number in numbers)}")
     if why:
-        notes.append(f"{asked} is not kept, and nothing more was spent: {why}. Asked again, its price is planned anew")
+        notes.append(f"{asked} is not kept, and nothing more was spent: {why}")
     budget = BudgetState.around(ledger.accountant, ledger.spent - paid, paid)
     return replace(release, notes=(*release.notes, *notes), paid=ledger.accountant.epsilon(paid), budget=budget)

@@ -175,3 +175,16 @@ def test_an_error_of_what_is_not_linear_is_not_passed_over(budget):
         plain = session.sql(BY_SHOP, error=60).plan
         assert not any("may err more" in warning for warning in plain.warnings)
         assert "keeps error" not in plain.assumption
+
+
+@pytest.mark.usefixtures("same_noise")
+def test_an_error_in_ranks_is_not_held_against_intervals_of_values():
+    """Amounts in small coins reach farther than the ranks that were asked for, and the median is as close as asked."""
+    coins = ROWS.assign(paid=ROWS.paid * 10_000)
+    with closing(dpn.Session(BUDGETS["gaussian"], ":memory:", confirm="never")) as session:
+        session.protect(coins, "buys", unit="who")
+        query = session.sql("SELECT MEDIAN(paid) AS one FROM buys", error=20)
+        assert query.plan.rest is not None
+        release = query.run()
+        assert shown(release)[1] > 20
+        assert not any("is not kept" in note for note in release.notes)
