@@ -55,21 +55,18 @@ def with_rows(
         return assumption
     if not means:
         return replace(assumption, rows=table.rows_of(question.where))
-    found = []
-    for measure in means:
-        known = history if in_every_group else None
-        smallest = None if known is None else _smallest_group(question.alone(measure), known)
-        where, column = question.rows_of(measure), measure.column
-        found.append(smallest or _of_rows(assumption, where, column, table, history))
+    of = {(question.rows_of(measure), measure.column): measure for measure in means}
+    smallest = (_smallest_group(question.alone(one), history) if in_every_group else None for one in of.values())
+    found = [one or _of_rows(assumption, *rows, table, history) for rows, one in zip(of, smallest, strict=True)]
     return min(found, key=lambda one: math.inf if one.rows is None else one.rows)
 
 
-def _smallest_group(question: Question, history: History) -> Assumption | None:
+def _smallest_group(question: Question, history: History | None) -> Assumption | None:
     """Return the assumption that all groups of a mean are as small as the smallest; None where releases do not tell.
 
     Groups whose count is lost in its noise are left out, as no price is enough for those that are empty.
     """
-    told = _told_groups(question, history)
+    told = None if history is None else _told_groups(question, history)
     if told is None or not told.found.any():
         return None
     return Assumption(float(round(told.rows[told.found].min())) * told.rows.size, source=told.words)

@@ -43,7 +43,7 @@ MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once
 TOO_MANY = "the answers rest on too many noisy numbers to redraw them so often: ask for fewer draws"
 FEW_NUMBERS = 200  # noisy numbers: a matrix of more is slower than what answers are made by
 MOST_WEIGHTS = 4 * 10**6  # of numbers in answers, that are worked out at once
-MOST_TOLD = 250  # noisy numbers: what each counts for in an answer is found from redraws of no more
+MOST_TOLD = 250  # noisy numbers: what each counts for in an answer is found of no more
 SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
 
 

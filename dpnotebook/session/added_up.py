@@ -57,10 +57,10 @@ def added_up(release: Compared, by: Sequence[str]) -> ComparedAnswers:
     drawn = as_often_as_can_be(totals, draws_for(release.confidence, len(release.frame), 0) or FEWEST)
     if drawn is None:
         raise WorkloadError("these answers are too many to add up with intervals; their values alone are in .frame")
-    notes = [*release.notes, *_of_groups(release, place)]
+    notes, noise = [*release.notes, *_of_groups(release, place)], followed(drawn)
     for one in measures:
         found = _summed(release.frame[one.name].to_numpy(dtype=float)[None], place, groups)[0]
-        ends = intervals(Drawn(found, drawn[one.name]), followed(drawn), None, release.confidence)
+        ends = intervals(Drawn(found, drawn[one.name]), noise, None, release.confidence)
         frame[one.name] = found
         for part, numbers in vars(ends).items():
             frame[column_name(one.name, part)] = numbers

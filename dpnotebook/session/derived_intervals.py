@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import DPError, SQLError
+from dpnotebook.planner.redraws import MOST_TOLD
 from dpnotebook.session.answer_frame import DERIVED, column_name
-from dpnotebook.session.redraws import Drawn, Ends, Redraw, Redrawn, as_often_as_can_be, draws_for, intervals
+from dpnotebook.session.redraws import AROUND, Drawn, Ends, Redraw, Redrawn, as_often_as_can_be, draws_for, intervals
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
 from dpnotebook.sql.derived import DRAW, REDRAWN, REDRAWS, ROW, DerivedColumns, derived_columns
 from dpnotebook.sql.statement import ShownColumn, Statement
@@ -28,8 +29,6 @@ Outer = Callable[[str, Frames], "pd.DataFrame"]
 MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
 NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
 NOT_REDRAWN = "the answers are too many, or combined from too much, for their noise to be drawn again"
-AROUND = 1e-9  # of a number: what is nearer is the same
-MOST_PROBED = 250  # numbers of a release: more take longer than a card may
 NOT_READ = "it cannot be told which of its columns depend on noise"
 
 
@@ -117,7 +116,7 @@ class Derivation:
         found, answer, row, apart = self._answer(public)
         names = [name for name in frame.columns if column_name(name, "std_error") in frame.columns]
         numbers = len(frame) * len(names)
-        if found is None or not 0 < numbers <= MOST_PROBED:
+        if found is None or not 0 < numbers <= MOST_TOLD:
             return None
         several = 1.0 + np.arange(numbers) * 7 % 5
         changes = np.vstack([np.eye(numbers), several, np.zeros(numbers)]).reshape(-1, len(frame), len(names))

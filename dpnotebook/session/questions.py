@@ -27,7 +27,7 @@ from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, pla
 from dpnotebook.planner.prepaid import PrepaidStep, prepaid_plan
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import Assumption, as_asked, parts_read
+from dpnotebook.planner.to_linear import Assumption, answer_axes, as_asked, parts_read
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Noise, draw_integers
@@ -96,12 +96,6 @@ def _holds_for(query: Query) -> str:
         f"{query.accuracy.text} holds for {query.question.words}: what the statement works out from that may err more, "
         "as its intervals say"
     )
-
-
-def _within(query: Query, times: float) -> Query:
-    """Return a query whose numbers are so many times as close as what is worked out from them has to be."""
-    assert query.accuracy.error is not None
-    return replace(query, accuracy=replace(query.accuracy, error=query.accuracy.error / times))
 
 
 def _missed(query: Query, release: Release) -> Iterator[str]:
@@ -183,12 +177,12 @@ class Questions:
         self.check_domain(query.question)
         table = self._table(query.question.table).table
         asked = query if query.prepaid is None else replace(query, fresh=True)
-        plan = self.histories.plan(replace(asked, accuracy=_of_aggregates(query)), table, moment)
-        holds_for = _holds_for(query)
-        if holds_for and (times := self._times(query, table, plan)) is not None:
-            plan, holds_for = self.histories.plan(_within(asked, times), table, moment), ""
+        accuracy, holds_for, kept = _of_aggregates(query), _holds_for(query), ""
+        if accuracy.error is not None and holds_for and (times := self._times(query, table)) is not None:
+            accuracy, holds_for = replace(accuracy, error=accuracy.error / times), ""
             kept = f"measured so closely that what the statement works out keeps {query.accuracy.text}"
-            plan = replace(plan, assumption="; ".join(filter(None, (plan.assumption, kept))))
+        plan = self.histories.plan(replace(asked, accuracy=accuracy), table, moment)
+        plan = replace(plan, assumption="; ".join(filter(None, (plan.assumption, kept)))) if kept else plan
         if plan.accuracy.text != query.accuracy.text and not plan.asked_as:
             plan = replace(plan, code=explain.code(query.question, query.accuracy))
         if table.elsewhere:
@@ -213,7 +207,7 @@ class Questions:
         warnings = (*plan.warnings, *filter(None, said))
         return replace(plan, counted=table.counted, steps=steps, warnings=warnings)
 
-    def _times(self, query: Query, table: TableSchema, plan: Plan) -> float | None:
+    def _times(self, query: Query, table: TableSchema) -> float | None:
         """Return how many times as far as a number of its question the worst number is off that a statement shows.
 
         Numbers err apart, and no one more than another: so it is where groups are disjoint, and of a fresh measurement.
@@ -226,8 +220,9 @@ class Questions:
         if not plain:
             return None
         key = question.key, statement.outer
-        if key not in self._known_times:
-            values = APART * np.arange(1.0, np.size(plan.std_errors) + 1)
+        if key not in self._known_times or statement.public:  # a public table may be another one by now
+            axes = answer_axes(question.measures[0], question, table.domain)
+            values = APART * np.arange(1.0, math.prod(axis.size for axis in axes) + 1)
             one = Estimates(values, np.ones_like(values), values - 1, values + 1)
             frame, _ = answer_frame(question, table.domain, [one] * len(question.measures))
             keys = list(frame.columns[: frame.columns.get_loc(question.measures[0].name)])
