@@ -523,9 +523,13 @@ class AggregateFunction:
         return None
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
-        """Return what its answers are counted in, given the units of columns that have one."""
+        """Return what its errors are planned in, given the units of columns that have one."""
+        return self.counted_in or self.unit_of_values(aggregate, units)
+
+    def unit_of_values(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
+        """Return what its values are counted in: of quantiles, whose errors are planned in ranks, what is delivered."""
         argument = aggregate.argument
-        return self.counted_in or units.get(argument, argument if is_column(argument) else "")
+        return units.get(argument, argument if is_column(argument) else "")
 
     def column(self, aggregate: Aggregate) -> str | None:
         """Return what cards say that its answers are of; None for counts."""

@@ -266,9 +266,9 @@ def planned_measures(
     one = _of_noise(one) if of_noise else one
     for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
         width = float(np.max((told.upper - told.lower) / 2))
-        words, counted_in = aggregate.words or aggregate.name, unit(select, i, statement.units)
-        if function_of(aggregate.kind).levelled:  # planned in ranks, and delivered in what values are counted in
-            counted_in = statement.units.get(aggregate.argument, aggregate.argument)
+        words, function = aggregate.words or aggregate.name, function_of(aggregate.kind)
+        delivered = function.unit_of_values(aggregate, statement.units)
+        counted_in = delivered if function.levelled else unit(select, i, statement.units)
         found.append(PlannedMeasure(aggregate.name, words, counted_in, float(np.max(told.std_error)), width))
     return tuple(found)
 
