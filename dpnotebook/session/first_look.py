@@ -24,12 +24,12 @@ from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query, is_free
+from dpnotebook.sql.aggregates.quantiles import OF_RANK
 from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
     from dpnotebook.ledger import Ledger
     from dpnotebook.session.release import Release
-    from dpnotebook.sql.select import PrivateSelect
 
 LOOK = 200  # the first look costs one part in so many of the budget
 WORTH = 8  # a known price of at least so many first looks is worth a look, where norms may be found that make it lower
@@ -84,7 +84,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
         first = _at(query, decide, units)
         if sure is not None and first is not None and not _may_be_less(first, sure, accountant.total // MOST):
             break
-        if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
+        if first is not None and (_finds_more(first.plan) or (plan is None and _tells_more(first))):
             return replace(_answered_by(query, first), look=Look(first, ceiling, decide, sure))
         if plan is None and first is not None and is_free(other := _answered_by(query, first)):
             return other
@@ -112,9 +112,9 @@ def _at(query: Query, decide: Decide, units: int) -> Query | None:
 
 def _finds_more(plan: Plan) -> bool:
     """Return whether a plan finds what its errors depend on; and all are in one unit, as no error holds for two."""
-    kinds = {part.unit or "plain numbers" for part in plan.parts}
+    kinds = {part.unit or "plain numbers" for part in plan.parts if part.unit != OF_RANK}
     hidden = [part for part in plan.parts if math.isnan(part.half_width)]
-    return not plan.free and len(kinds) == 1 and bool(hidden)
+    return not plan.free and len(kinds) <= 1 and bool(hidden)
 
 
 def _is_bounded(query: Query) -> bool:
@@ -144,12 +144,24 @@ def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
     return all(part.between[1] * FARTHER <= sure.plan.error * times for part in first.plan.parts if part.between)
 
 
+def _tells_more(query: Query) -> bool:
+    """Return whether a query is measured and tells on what its errors depend: what is shown is worked out, or read off.
+
+    Quantiles are off by as much as their values lie apart there.
+    """
+    if query.plan.free:
+        return False
+    kinds = {part.unit or "plain numbers" for part in query.plan.parts if part.unit != OF_RANK}
+    in_ranks = any(part.unit == OF_RANK for part in query.plan.parts) and not kinds
+    return in_ranks or _is_worked_out(query)
+
+
 def _is_worked_out(query: Query) -> bool:
-    """Return whether a query is measured and its statement shows something else than multiples of what is measured."""
+    """Return whether the statement of a query shows something else than multiples of what is measured."""
     from dpnotebook.session.shown_errors import worked_out
 
     asked = query.question if isinstance(query.question, Statement) else None
-    return asked is not None and not query.plan.free and None in worked_out(asked)
+    return asked is not None and None in worked_out(asked)
 
 
 def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> Plan:
@@ -293,17 +305,8 @@ def _holds(release: Release, query: Query) -> bool:
 
     if query.statement is not None and None in worked_out(query.statement):
         return True  # it was foretold of what is worked out, and not of this
-    if isinstance(query.question, Statement) and any(map(_is_of_ranks, query.question.selects)):
-        return True  # the error is in values of rank, and intervals are not
     assert query.accuracy.error is not None
     return _farthest(release) <= KEPT * query.accuracy.error
-
-
-def _is_of_ranks(select: PrivateSelect) -> bool:
-    """Return whether an error of what is measured is one of ranks."""
-    from dpnotebook.sql.aggregates.catalogue import function_of
-
-    return any(function_of(one.kind).levelled for one in select.aggregates)
 
 
 def _reach(release: Release) -> str:

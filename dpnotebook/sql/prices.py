@@ -30,6 +30,7 @@ from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, fills_boun
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
+from dpnotebook.sql.aggregates.quantiles import OF_RANK
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.known_values import KnownPairs, KnownValues, all_suited, known_ranges, known_values
@@ -41,6 +42,10 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.values_profile import KnownNewValues, known_new_values
 
 LEAST_UNITS = 1000
+NO_LEVELS = (
+    "how far a quantile is off in what its values are counted in depends on how close together these lie, and no "
+    "release tells that yet; give epsilon= instead. What that finds is kept: error= can be planned for this afterwards"
+)
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
@@ -365,6 +370,9 @@ class _Pricing:
         """
         aggregate = select.aggregates[index]
         function = function_of(aggregate.kind)
+        counted_in = unit(select, index, self.counted_in)
+        if error.shown is not None:
+            error, counted_in = replace(error.shown, note=""), function.unit_of_values(aggregate, self.counted_in)
         std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
         half_width, half_widths = error.half_width, at_ends
         inside = aggregate.inside and part.bounds is None and not function.levelled  # errors of these are in ranks
@@ -376,7 +384,7 @@ class _Pricing:
         return PlannedMeasure(
             aggregate.name,
             aggregate.words or aggregate.name,
-            unit(select, index, self.counted_in),
+            counted_in,
             std_error,
             half_width,
             error.note,
@@ -560,6 +568,8 @@ def units_for(
     def reached(finding: Finding, units: int) -> float:
         priced = price(statement, units, books, accuracy.confidence, groups, known, finding)
         parts = priced.parts
+        if any(part.unit == OF_RANK for part in parts):
+            raise AccuracyError(f"{accuracy.text} cannot be planned: {NO_LEVELS}")
         if len(kinds := sorted({part.unit or "plain numbers" for part in parts})) > 1:
             raise AccuracyError(
                 f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
