@@ -18,10 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dpnotebook.errors import DPError
+from dpnotebook.errors import AccuracyError, DPError
 from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
+from dpnotebook.planner.quantile_errors import is_of_quantiles
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query, is_free
 from dpnotebook.sql.aggregates.quantiles import OF_RANK
@@ -43,6 +45,7 @@ STEPS = 12  # more are never taken
 # rows, at the same price.
 FARTHER = 5
 HOPELESS = 8  # no further step is taken towards a price that seems to be more than so many times what is left
+DAY = timedelta(days=1)
 MISSED = 2  # after an error was missed, at least so many times as much is paid next
 
 Decide = Callable[[Accuracy], Query]
@@ -67,7 +70,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
         plan: Plan | None = query.plan
     except DPError:
         plan = None
-    if plan is not None and plan.free:
+    if (plan is not None and plan.free) or (plan is None and not _can_be_kept(query)):
         return query
     units = accountant.total // LOOK
     ceiling = accountant.total // MOST
@@ -112,9 +115,18 @@ def _at(query: Query, decide: Decide, units: int) -> Query | None:
 
 def _finds_more(plan: Plan) -> bool:
     """Return whether a plan finds what its errors depend on; and all are in one unit, as no error holds for two."""
-    kinds = {part.unit or "plain numbers" for part in plan.parts if part.unit != OF_RANK}
+    kinds = {part.unit or "plain numbers" for part in plan.parts if part.unit != OF_RANK}  # of rank until it is known
     hidden = [part for part in plan.parts if math.isnan(part.half_width)]
     return not plan.free and len(kinds) <= 1 and bool(hidden)
+
+
+def _is_of_quantiles(query: Query) -> bool:
+    """Return whether quantiles are asked for: what keeps their errors is foretold by where values are known to lie."""
+    from dpnotebook.sql.aggregates.catalogue import function_of
+
+    if isinstance(query.question, Statement):
+        return any(function_of(one.kind).levelled for select in query.question.selects for one in select.aggregates)
+    return is_of_quantiles(query.question)
 
 
 def _is_bounded(query: Query) -> bool:
@@ -144,16 +156,24 @@ def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
     return all(part.between[1] * FARTHER <= sure.plan.error * times for part in first.plan.parts if part.between)
 
 
+def _can_be_kept(query: Query) -> bool:
+    """Return whether an error can hold for what a query shows: not for several units, nor for values with no end."""
+    from dpnotebook.sql.prices import check_target
+
+    if isinstance(query.question, Statement) and not _is_worked_out(query):
+        try:
+            check_target(query.question, query.accuracy)
+        except AccuracyError:
+            return False
+    return True
+
+
 def _tells_more(query: Query) -> bool:
     """Return whether a query is measured and tells on what its errors depend: what is shown is worked out, or read off.
 
     Quantiles are off by as much as their values lie apart there.
     """
-    if query.plan.free:
-        return False
-    kinds = {part.unit or "plain numbers" for part in query.plan.parts if part.unit != OF_RANK}
-    in_ranks = any(part.unit == OF_RANK for part in query.plan.parts) and not kinds
-    return in_ranks or _is_worked_out(query)
+    return not query.plan.free and (_is_of_quantiles(query) or _is_worked_out(query))
 
 
 def _is_worked_out(query: Query) -> bool:
@@ -214,7 +234,8 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
     elif why or look.sure is not None:
         why = f"{why or _reach(release)}. Asked again, its price is planned anew"
     else:
-        why = f"{_reach(release)} with what bounds take, and noise alone is within it"
+        why = _reach(release)
+        why += "" if _is_of_quantiles(query) else " with what bounds take, and noise alone is within it"
     return _told(query, release, numbers, why, paid)
 
 
@@ -294,7 +315,12 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
             return None
     for times in (STEP, MISSED):
         rung = _at(query, look.decide, times * last)
-        if rung is not None and _is_bounded(rung) and not rung.plan.free and 2 * _units(rung) <= left:
+        if (
+            rung is not None
+            and (_is_bounded(rung) or _is_of_quantiles(rung))
+            and not rung.plan.free
+            and 2 * _units(rung) <= left
+        ):
             return rung
     return None
 
@@ -317,8 +343,9 @@ def _reach(release: Release) -> str:
 def _farthest(release: Release) -> float:
     """Return half of the length of the longest interval that a release shows."""
     frame = release.frame
-    names = [name.removesuffix("_lower") for name in frame.columns if name.endswith("_lower")]
-    widths = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in names]
+    names = [name.removesuffix("lower") for name in frame.columns if name == "lower" or name.endswith("_lower")]
+    lengths = [(frame[f"{name}upper"] - frame[f"{name}lower"]).max() for name in names]
+    widths = [(one / DAY if isinstance(one, timedelta) else float(one)) / 2 for one in lengths]
     return max((one for one in widths if one == one), default=math.inf)
 
 

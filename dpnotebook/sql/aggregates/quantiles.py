@@ -228,7 +228,7 @@ class Quantiles(AggregateFunction):
     ) -> Expectation | None:
         """Return how far quantiles are off in what their values are counted in, where cumulative counts are known.
 
-        None of the least and the greatest value where these may lie anywhere beyond the bounds.
+        None of the least and the greatest value where these may lie anywhere beyond the bounds that were found.
 
         Parameters
         ----------
@@ -237,8 +237,6 @@ class Quantiles(AggregateFunction):
         counts
             How many values are at or below each bin, shape (groups, bins).
         """
-        if part.reach and not {0.0, 1.0}.isdisjoint(part.fractions):
-            return None
         block = measuring.blocks[part.blocks[0]]
         assert isinstance(block.combine, Strategy)
         spread, strategy = math.sqrt(measuring.law.variance(block.scale)), block.combine
@@ -249,11 +247,12 @@ class Quantiles(AggregateFunction):
             gains = left_of_errors(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             excess = counts - fraction * total[:, None]
             _, off = _crossings(excess, total, errors, gains, fraction, below, above)
-            lower, upper = _ends(part, fraction, excess, total, errors, band(confidence, measuring.noise))
+            ends = _ends(part, fraction, excess, total, errors, band(confidence, measuring.noise))
+            lower, upper = _farther(part, fraction, *ends) if fraction in (0.0, 1.0) else ends
             hidden = kappa(min(confidence, TOLD), measuring.noise) * np.median(errors) > total / 2
             widths = np.where(hidden, above[-1] - below[0], (upper - lower) / 2)
             worst, width = np.maximum(worst, off), max(width, float(widths.max()))
-        return Expectation(worst, width)
+        return Expectation(worst, width) if math.isfinite(width) else None
 
 
 def _shares(known: KnownGroups, part: AggregateInput) -> Floats | None:

@@ -196,9 +196,7 @@ def best_known(
             promised = one if accuracy.epsilon is not None else _of_noise(one)
             widths = half_widths(promised, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (
-                accuracy.epsilon is not None
-                or _keeps(promised, accuracy)
-                or _promised(statement, one, accuracy, books)
+                accuracy.epsilon is not None or _keeps(promised, accuracy) or _promised(statement, one, accuracy, books)
             ):
                 found.append((max(widths), -one.number, one))
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
