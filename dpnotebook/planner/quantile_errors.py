@@ -20,6 +20,10 @@ TRIES = 50  # halvings of a range of ranks
 LEAST = 1e-3  # rows: no error of ranks is smaller
 
 
+class NothingTells(AccuracyError):
+    """No release tells how close together values lie, on which an error of a quantile depends."""
+
+
 def is_of_quantiles(question: Question) -> bool:
     """Return whether a question is about quantiles of one column and nothing else."""
     return len(question.measures) == 1 and question.measures[0].kind == "quantile"
@@ -47,11 +51,13 @@ def in_ranks(accuracy: Accuracy, question: Question, answer: QuantileAnswers, as
 
     Raises
     ------
+    NothingTells
+        If no release tells how close together values lie.
     AccuracyError
-        If nothing tells how close together values lie, or levels are wider than the error.
+        If levels are wider than the error.
     """
     if asked is None or not asked.told or not np.isfinite(asked.variances).all():
-        raise AccuracyError(
+        raise NothingTells(
             f"{accuracy.text} cannot be planned: how far a quantile of {shorten(question.measures[0].column)} is off "
             "depends on how close together values lie around it, and no release tells that yet; give epsilon= instead, "
             "or ask for dp.cdf(), whose error= is in rows. error= can be planned for this afterwards"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.errors import AccuracyError, DPError
 from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
-from dpnotebook.planner.quantile_errors import is_of_quantiles
+from dpnotebook.planner.quantile_errors import NothingTells, is_of_quantiles
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query, is_free
 from dpnotebook.sql.aggregates.quantiles import OF_RANK
@@ -160,11 +160,15 @@ def _can_be_kept(query: Query) -> bool:
     """Return whether an error can hold for what a query shows: not for several units, nor for values with no end."""
     from dpnotebook.sql.prices import check_target
 
-    if isinstance(query.question, Statement) and not _is_worked_out(query):
-        try:
+    try:
+        if not isinstance(query.question, Statement):
+            return bool(query.plan)
+        if not _is_worked_out(query):
             check_target(query.question, query.accuracy)
-        except AccuracyError:
-            return False
+    except NothingTells:
+        return True
+    except AccuracyError:
+        return False
     return True
 
 
@@ -229,7 +233,8 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
             if certain or kept:
                 break
         short = not price
-    if kept:
+    assert query.accuracy.error is not None
+    if kept or (why and _farthest(release) <= KEPT * query.accuracy.error):
         why = ""
     elif why or look.sure is not None:
         why = f"{why or _reach(release)}. Asked again, its price is planned anew"

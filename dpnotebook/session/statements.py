@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import AccuracyError, DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
+from dpnotebook.errors import DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.plan import Plan, PlannedMeasure
@@ -161,15 +161,6 @@ class Statements:
             accuracy = Accuracy(epsilon=own, confidence=confidence)
         else:
             accuracy = Accuracy(**given, confidence=confidence)
-        if statement.rates and accuracy.error is not None and accuracy.error < 1:
-            raise AccuracyError(
-                f"{accuracy.text} would be an error of what is counted and summed here, from which ratios are worked "
-                "out. Write AVG(condition), such as AVG(sex = 'F'), or AVG(column), whose errors are those of the "
-                "ratios; or give epsilon="
-            )
-        if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
-            wanted = bounded_by(contribution, self.ledger)
-            statement = analyse(text, self.relations.known, parameters, wanted, bounds, rates=False)
 
         def decided(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
             known = self.relations.known  # as it is then
@@ -228,7 +219,8 @@ class Statements:
         if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
             counts = readings.of_counts()
             answer = self._decided(session, readings, counts, route)
-            if not isinstance(answer.question, Statement) or counts_tell_rates(answer, readings.is_paid(counts)):
+            of_counts = not isinstance(answer.question, Statement) and readings.accuracy.epsilon is not None
+            if of_counts or counts_tell_rates(answer, readings.is_paid(counts)):
                 return answer
 
         contribution, parameters = readings.contribution, readings.parameters
