@@ -169,6 +169,41 @@ def test_an_error_below_the_levels_of_a_column_is_told():
         assert "of minutes: about ±" in planned.assumption
 
 
+@pytest.mark.parametrize("shown", ["AVG(minutes)", "MEDIAN(minutes)", "SUM(minutes) / COUNT(*)"])
+def test_a_relative_error_of_a_statement_is_a_share_of_its_answers(shown):
+    """It was refused: `error='5%'` was for questions about declared columns alone."""
+    closing_, session = opened()
+    with closing_:
+        query = session.sql(by_line(shown), error="30%")
+        assert query.plan.rest.asked == "error='30%'"
+        release = query.run()
+        size = float(release.frame["x"].abs().mean())
+        assert not any("is not kept" in note for note in release.notes)
+        assert half_width(release.frame, "x") <= KEPT * 0.3 * size
+        spent = session.ledger.spent
+        assert session.sql(by_line(shown), error="30%").run().paid == 0
+        assert session.ledger.spent == spent
+
+
+def test_a_relative_error_of_several_columns_is_refused_and_nothing_is_spent():
+    closing_, session = opened()
+    with closing_:
+        query = session.sql("SELECT AVG(minutes) AS a, AVG(fare) AS b FROM trips", error="5%")
+        with pytest.raises(AccuracyError, match="of one column"):
+            query.plan  # noqa: B018
+        assert session.ledger.spent == 0
+
+
+def test_a_relative_error_of_a_statement_that_is_planned_looks_first():
+    frame = pd.DataFrame({"line": FRAME.line})
+    with closing(dpn.Session(BUDGET, ":memory:", confirm="never")) as session:
+        session.protect(frame, "rides", domain={"line": LINES})
+        query = session.sql("SELECT COUNT(*) AS x FROM rides", error="1%")
+        assert query.plan.rest is not None
+        frame = query.run().frame
+        assert half_width(frame, "x") <= KEPT * 0.01 * float(frame["x"].iloc[0])
+
+
 def test_no_step_is_worth_more_than_four_times_the_one_before():
     for _ in range(8):  # a first look that keeps the error by chance, which one of three does, says nothing
         closing_, session = opened()

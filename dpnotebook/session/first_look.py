@@ -63,7 +63,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     most
         The epsilon that one question may take; None where only the budget bounds it.
     """
-    if query.accuracy.error is None or query.fresh:
+    if (query.accuracy.error is None and query.accuracy.relative is None) or query.fresh:
         return query
     accountant, remaining = query.session.ledger.accountant, query.session.ledger.remaining
     try:
@@ -87,7 +87,9 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
         first = _at(query, decide, units)
         if sure is not None and first is not None and not _may_be_less(first, sure, accountant.total // MOST):
             break
-        if first is not None and (_finds_more(first.plan) or (plan is None and _tells_more(first))):
+        if first is not None and (
+            _finds_more(first.plan) or (plan is None and _tells_more(first, query.accuracy.relative is not None))
+        ):
             return replace(_answered_by(query, first), look=Look(first, ceiling, decide, sure))
         if plan is None and first is not None and is_free(other := _answered_by(query, first)):
             return other
@@ -162,7 +164,7 @@ def _can_be_kept(query: Query) -> bool:
 
     try:
         if not isinstance(query.question, Statement):
-            return bool(query.plan)
+            return query.accuracy.relative is not None or bool(query.plan)
         if not _is_worked_out(query):
             check_target(query.question, query.accuracy)
     except NothingTells:
@@ -172,12 +174,12 @@ def _can_be_kept(query: Query) -> bool:
     return True
 
 
-def _tells_more(query: Query) -> bool:
+def _tells_more(query: Query, relative: bool) -> bool:
     """Return whether a query is measured and tells on what its errors depend: what is shown is worked out, or read off.
 
-    Quantiles are off by as much as their values lie apart there.
+    Quantiles are off by as much as their values lie apart there; a relative error is one of how large answers are.
     """
-    return not query.plan.free and (_is_of_quantiles(query) or _is_worked_out(query))
+    return not query.plan.free and (relative or _is_of_quantiles(query) or _is_worked_out(query))
 
 
 def _is_worked_out(query: Query) -> bool:
@@ -227,14 +229,13 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
         paid += price
         if release.number not in numbers:
             numbers.append(release.number)
-        missed = step.accuracy.error is not None  # until what it delivered answers for nothing
+        missed = step.accuracy.epsilon is None  # until what it delivered answers for nothing
         if certain or not price:
             kept = _holds(release, query)
             if certain or kept:
                 break
         short = not price
-    assert query.accuracy.error is not None
-    if kept or (why and _farthest(release) <= KEPT * query.accuracy.error):
+    if kept or (why and _farthest(release) <= KEPT * _error(query, release)):
         why = ""
     elif why or look.sure is not None:
         why = f"{why or _reach(release)}. Asked again, its price is planned anew"
@@ -313,9 +314,8 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
 
     Nor where intervals reach so far that all that is left would not do: they become shorter as noise does.
     """
-    assert query.accuracy.error is not None
     if look.sure is None:
-        needs = last * (_farthest(release) / query.accuracy.error) ** query.session.ledger.accountant.law.power
+        needs = last * (_farthest(release) / _error(query, release)) ** query.session.ledger.accountant.law.power
         if needs > left:
             return None
     for times in (STEP, MISSED):
@@ -336,8 +336,16 @@ def _holds(release: Release, query: Query) -> bool:
 
     if query.statement is not None and None in worked_out(query.statement):
         return True  # it was foretold of what is worked out, and not of this
-    assert query.accuracy.error is not None
-    return _farthest(release) <= KEPT * query.accuracy.error
+    return _farthest(release) <= KEPT * _error(query, release)
+
+
+def _error(query: Query, release: Release) -> float:
+    """Return the error that a query is to keep; of a relative one, of what a release tells. 0 where it tells nothing."""
+    from dpnotebook.session.shown_errors import size_shown
+
+    accuracy = query.accuracy
+    error = accuracy.error if accuracy.relative is None else accuracy.relative * size_shown(release)
+    return error if error is not None and error == error and error > 0 else 1e-300
 
 
 def _reach(release: Release) -> str:

@@ -558,8 +558,8 @@ def units_for(
     """
     if accuracy.relative is not None:
         raise AccuracyError(
-            f"error='{accuracy.percent}' is planned from past answers, which questions about declared columns have: "
-            "for this statement say error= in the answer's own units, or epsilon="
+            f"error='{accuracy.percent}' is planned from a past noisy answer to the same statement, of one column, and "
+            "none tells how large that is yet: ask it once with epsilon=, or say error= in the answer's own units"
         )
     if accuracy.epsilon is not None:
         return Price(books.accountant.units(accuracy.epsilon), Finding.usual(accuracy))
