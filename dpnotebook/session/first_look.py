@@ -340,7 +340,7 @@ def _holds(release: Release, query: Query) -> bool:
 
 
 def _error(query: Query, release: Release) -> float:
-    """Return the error that a query is to keep; of a relative one, of what a release tells. 0 where it tells nothing."""
+    """Return the error that a query is to keep: of a relative one by what a release tells; about 0 where nothing."""
     from dpnotebook.session.shown_errors import size_shown
 
     accuracy = query.accuracy
