@@ -164,7 +164,7 @@ def _can_be_kept(query: Query) -> bool:
 
     try:
         if not isinstance(query.question, Statement):
-            return query.accuracy.relative is not None or bool(query.plan)
+            return not is_of_quantiles(query.question) or query.accuracy.relative is not None or bool(query.plan)
         if not _is_worked_out(query):
             check_target(query.question, query.accuracy)
     except NothingTells:

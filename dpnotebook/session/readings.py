@@ -234,6 +234,7 @@ class Readings:
         should, since an error cannot be planned before that is. Not where nobody declared that: intervals say nothing
         of what a usual number of rows leaves out.
         """
+        from dpnotebook.sql.analysis.contributions import MOST_ROWS
         from dpnotebook.sql.rows_profile import known_rows
 
         books = self.ledger.moment(counted.table)
@@ -242,7 +243,8 @@ class Readings:
             if known:
                 return counted
             drawn = other()
-            return counted if any(one.drawn for one in drawn.selects) and not self._keeps(drawn) else drawn
+            undeclared = any(one.most_counted >= MOST_ROWS for one in counted.selects if one.rows_if_hidden)
+            return counted if undeclared and not self._keeps(drawn) else drawn
         return self._paid_or(other, counted)
 
     def _keeps(self, statement: Statement) -> bool:
