@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.errors import AccuracyError
 from dpnotebook.notebook.estimate.estimate import title_of
 from dpnotebook.planner.plan import KEPT
 from dpnotebook.session import first_look
@@ -127,15 +128,81 @@ def test_delivered_is_what_was_promised_in_many_sessions(shown, error, exact):
 
 
 def test_a_quantile_that_was_paid_for_at_an_error_is_free_again():
-    """Its error is in ranks: what is delivered, in the column's units, does not tell whether that was kept."""
+    """Its error is in what the column is counted in, as its interval is."""
     closing_, session = opened()
     with closing_:
-        query = session.sql(by_line("MEDIAN(minutes)"), error=90)
-        query.run()
-        again = session.sql(by_line("MEDIAN(minutes)"), error=90)
-        assert again.plan.free
-        assert session.sql(by_line("MEDIAN(minutes)"), error=100).plan.free
-        assert not session.sql(by_line("MEDIAN(minutes)"), error=20).plan.free
+        query = session.sql(by_line("MEDIAN(minutes)"), error=20)
+        release = query.run()
+        assert half_width(release.frame, "x") <= KEPT * 20
+        assert session.sql(by_line("MEDIAN(minutes)"), error=20).plan.free
+        assert session.sql(by_line("MEDIAN(minutes)"), error=25).plan.free
+        assert not session.sql(by_line("MEDIAN(minutes)"), error=0.5).plan.free
+
+
+@pytest.mark.parametrize("budget", [BUDGET, dpn.Budget(8.0)], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("error", [12.0, 40.0])
+def test_an_error_of_a_verbs_median_holds_for_the_interval_that_is_shown(budget, error):
+    """It was one of ranks: whatever was asked for, intervals were as long as values lie apart."""
+    frame = pd.DataFrame({"line": FRAME.line, "minutes": FRAME.minutes})
+    with closing(dpn.Session(budget, ":memory:", confirm="never")) as session:
+        session.protect(frame, "rides", domain={"line": LINES, "minutes": dpn.Bins(0, 400, width=2)})
+        query = frame.dp.groupby("line").median("minutes", error=error)
+        assert query.plan.rest is not None
+        release = query.run()
+        shown = float((release["upper"] - release["lower"]).max() / 2)
+        if not any("is not kept" in note for note in release.notes):
+            assert shown <= KEPT * error
+        spent = session.ledger.spent
+        assert frame.dp.groupby("line").median("minutes", error=error).run().paid == 0
+        assert session.ledger.spent == spent
+
+
+def test_an_error_below_the_levels_of_a_column_is_told():
+    frame = pd.DataFrame({"minutes": FRAME.minutes})
+    with closing(dpn.Session(BUDGET, ":memory:", confirm="never")) as session:
+        session.protect(frame, "rides", domain={"minutes": dpn.Bins(0, 400, width=20)})
+        frame.dp.histogram("minutes", epsilon=0.5).run()
+        with pytest.raises(AccuracyError, match="it is ±10 at least"):
+            frame.dp.median("minutes", error=3).plan  # noqa: B018
+        planned = frame.dp.median("minutes", error=40).plan
+        assert planned.free
+        assert "of minutes: about ±" in planned.assumption
+
+
+@pytest.mark.parametrize("shown", ["AVG(minutes)", "MEDIAN(minutes)", "SUM(minutes) / COUNT(*)"])
+def test_a_relative_error_of_a_statement_is_a_share_of_its_answers(shown):
+    """It was refused: `error='5%'` was for questions about declared columns alone."""
+    closing_, session = opened()
+    with closing_:
+        query = session.sql(by_line(shown), error="60%")
+        assert query.plan.rest.asked == "error='60%'"
+        release = query.run()
+        size = float(release.frame["x"].abs().mean())
+        told = any("is not kept" in note for note in release.notes)
+        assert told == (half_width(release.frame, "x") > KEPT * 0.6 * size)
+        assert not told or shown == "MEDIAN(minutes)"  # of the smallest lines it may take more than was agreed to
+        spent = session.ledger.spent
+        assert told or session.sql(by_line(shown), error="60%").run().paid == 0
+        assert told or session.ledger.spent == spent
+
+
+def test_a_relative_error_of_several_columns_is_refused_and_nothing_is_spent():
+    closing_, session = opened()
+    with closing_:
+        query = session.sql("SELECT AVG(minutes) AS a, AVG(fare) AS b FROM trips", error="5%")
+        with pytest.raises(AccuracyError, match="of one column"):
+            query.plan  # noqa: B018
+        assert session.ledger.spent == 0
+
+
+def test_a_relative_error_of_a_statement_that_is_planned_looks_first():
+    frame = pd.DataFrame({"line": FRAME.line})
+    with closing(dpn.Session(BUDGET, ":memory:", confirm="never")) as session:
+        session.protect(frame, "rides", domain={"line": LINES})
+        query = session.sql("SELECT COUNT(*) AS x FROM rides", error="1%")
+        assert query.plan.rest is not None
+        frame = query.run().frame
+        assert half_width(frame, "x") <= KEPT * 0.01 * float(frame["x"].iloc[0])
 
 
 def test_no_step_is_worth_more_than_four_times_the_one_before():

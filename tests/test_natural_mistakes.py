@@ -153,7 +153,6 @@ MISTAKES = [
     ("df.dp.std('age', ddof=0.5, epsilon=0.1)", "ddof= is 1, as in pandas, or 0; not 0.5"),
     ("df.dp.std('age', where=df.age > 3, epsilon=0.1)", "where= is a text such as"),
     ("df.dp.std('age', error=5, variance=3)", "say how accurate the answer must be, or what it may cost:"),
-    ("df.dp.std('age', error='5%').plan", "error='5%' is planned from past answers"),
     ("df.dp.std('age', epsilon=0.1, objective='worst')", "std() takes no objective="),
     ("df.dp.std('age', epsilon=0.1).value", "a query has no value before it is run: query.run().value"),
     ("df.dp.stdev('age', epsilon=0.1)", "df.dp has no stdev; did you mean std?"),

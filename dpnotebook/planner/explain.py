@@ -39,6 +39,7 @@ WIDE = 10  # attributes of a workload that is asked of a pure budget, from which
 DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at least so many times smaller with it
 
 LISTED = 6  # releases that are named one by one
+ROWS_OF_RANK = "rows of rank"
 UNLIKE = 4  # times the rows of the smallest group, from which on it is said that this makes means dear
 MISSED = 1.01  # times the error that was asked for, from which on it is said that answers are less accurate
 NOTICED = 1.1  # times what a relative error would be by now, from which on that is said
@@ -46,7 +47,7 @@ NOTICED = 1.1  # times what a relative error would be by now, from which on that
 
 def unit(measure: Measure, question: Question) -> str:
     """Return what the errors of a question's measure are counted in: of a quantile, ranks, and else as its answers."""
-    return "rows of rank" if measure.kind == "quantile" else question.unit_of(measure)
+    return ROWS_OF_RANK if measure.kind == "quantile" else question.unit_of(measure)
 
 
 def assumption(
@@ -153,6 +154,24 @@ def _conditions(question: object) -> list[Predicate]:
     if not isinstance(question, Question):
         return []
     return [question.where, *filter(None, map(question.condition_of, question.measures))]
+
+
+def ranks_assumed(given: Accuracy, planned: Accuracy, question: Question, unit: str) -> str:
+    """Return by how many ranks a quantile may be off for an error in what its column is counted in; else empty.
+
+    Parameters
+    ----------
+    given, planned
+        The accuracy that was asked for, and as it was planned.
+    question, unit
+        What is asked, and what its errors are planned in.
+    """
+    if unit != ROWS_OF_RANK or planned.error is None:
+        return ""
+    return (
+        f"{given.text} is of {column_text(question.measures[0].column or '')}: about ±{_three_figures(planned.error)} "
+        f"{unit}, by how close together values lie there as releases tell"
+    )
 
 
 def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | None = None) -> str:

@@ -96,11 +96,16 @@ def asked_before(question: Question, accuracy: Accuracy, ledger: LedgerView, his
     others = ledger.records(question.key, but=() if history is None else history.releases)
     everything: Iterator[Answered | RecordedRelease] = itertools.chain(known, others)
     found = [
-        (past.number, float(past.plan["relative"][1]))
+        (past.number, float(told[1]))
         for past in everything
-        if past.plan.get("relative", ("",))[0] == accuracy.text
+        if (told := past.plan.get("relative", _in_ranks(past.plan, accuracy)))[0] == accuracy.text
     ]
     return max(found)[1] if found else None
+
+
+def _in_ranks(plan: Mapping[str, Any], accuracy: Accuracy) -> tuple[str, float | None]:
+    """Return what an earlier version was asked for with the same words, and planned: errors of quantiles, in ranks."""
+    return str(plan.get("accuracy", "")), accuracy.error
 
 
 def _as_delivered(

@@ -17,7 +17,7 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.ledger.collecting import collecting_later
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answers import COARSE, Answers, Expected, Floats, MeanAnswers
+from dpnotebook.planner.answers import COARSE, Answers, Expected, Floats, MeanAnswers, QuantileAnswers
 from dpnotebook.planner.expected_rows import sizes_of_groups, with_rows
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import KnownMeans, known_means, with_known
@@ -28,6 +28,7 @@ from dpnotebook.planner.partwise import marginals_of, read_by_part
 from dpnotebook.planner.plan import FACTORS, Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
 from dpnotebook.planner.problem import Option, PlanningProblem
+from dpnotebook.planner.quantile_errors import in_ranks, is_of_quantiles, size_of_quantiles
 from dpnotebook.planner.several import SeveralMeasures
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
@@ -91,7 +92,7 @@ def make_plan(
     past = None if fresh or strategy is not None or read_by_part(question) else history
     asking = _Asking(question, accuracy, table, ledger, past, planner, assumption, strategy, purchases)
     way, told = None, None
-    if accuracy.relative is not None:
+    if depends_on_answer(question, accuracy):
         # What is known of the answer changes with every release: the same words would never be the same question.
         before = None if fresh else asked_before(question, accuracy, ledger, history)
         asked_again = None if before is None else asking.at(accuracy.resolved(before))
@@ -105,16 +106,39 @@ def make_plan(
     return _written(asking, way, accuracy, history, told)
 
 
+def depends_on_answer(question: Question, accuracy: Accuracy) -> bool:
+    """Return whether the noise that keeps an accuracy depends on the answer: of relative errors, and of quantiles."""
+    return accuracy.relative is not None or (accuracy.error is not None and is_of_quantiles(question))
+
+
 def _resolved(asking: _Asking, history: History | None) -> _Asking:
     """Return what is asked with its relative error as one in the answer's own units, by what is known of it.
 
-    How large the answer is may also be known where it is measured anew, or by a strategy that was asked for.
+    That of a quantile is in ranks then, in which it is measured. How large the answer is may also be known where it is
+    measured anew, or by a strategy that was asked for.
     """
     if read_by_part(asking.question):
         history = None
     knowing = replace(asking, history=history)
+    if is_of_quantiles(asking.question):
+        return asking.at(_in_ranks(asking, knowing.known))
     means = None if history is None else known_means(asking.question, history)
     return asking.at(resolved(asking.accuracy, asking.question, knowing.known, asking.table, means))
+
+
+def _in_ranks(asking: _Asking, known: LinearTarget | None) -> Accuracy:
+    """Return the accuracy of quantiles as one of ranks, which was relative or in what their column is counted in."""
+    (answer,), accuracy = _linear(asking, asking.accuracy.planned_for), asking.accuracy
+    assert isinstance(answer, QuantileAnswers)
+    if accuracy.relative is not None and known is not None and known.told and np.isfinite(known.variances).all():
+        size, spread = size_of_quantiles(answer, known)
+        if not size > SURE * spread:
+            raise AccuracyError(
+                f"the noisy answer so far, about {size:,.3g} give or take {spread:,.3g}, is too uncertain to plan "
+                f"{accuracy.percent} of it; ask once with a larger epsilon="
+            )
+        accuracy = accuracy.resolved(accuracy.relative * size)
+    return in_ranks(accuracy, asking.question, answer, known)
 
 
 def _told_by_now(asking: _Asking, history: History | None) -> float | None:
@@ -367,7 +391,8 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         confidence=accuracy.confidence,
         reused=option.reused,
         affordable=spent + price <= accountant.total,
-        assumption=explain.size_assumed(given, accuracy, unit, told)
+        assumption=explain.ranks_assumed(given, accuracy, question, unit)
+        or explain.size_assumed(given, accuracy, unit, told)
         or next(
             filter(None, (explain.assumption(question, assumption, answer, option.sizes) for answer in way.answers)), ""
         ),
@@ -400,7 +425,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         known=0 if history is None else len(history.releases),
         strategy_prices={name: (price.price, price.credit) for name, price in way.worked_out.items()},
         kind=way.kind,
-        asked_as="" if given.relative is None else given.text,
+        asked_as=given.text if depends_on_answer(question, given) else "",
         assumed=_assumed(question, assumption),
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
         instead=option.instead,

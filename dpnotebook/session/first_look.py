@@ -18,18 +18,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dpnotebook.errors import DPError
+from dpnotebook.errors import AccuracyError, DPError
 from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
+from dpnotebook.planner.quantile_errors import NothingTells, is_of_quantiles
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query, is_free
+from dpnotebook.sql.aggregates.quantiles import OF_RANK
 from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
     from dpnotebook.ledger import Ledger
     from dpnotebook.session.release import Release
-    from dpnotebook.sql.select import PrivateSelect
 
 LOOK = 200  # the first look costs one part in so many of the budget
 WORTH = 8  # a known price of at least so many first looks is worth a look, where norms may be found that make it lower
@@ -43,6 +45,7 @@ STEPS = 12  # more are never taken
 # rows, at the same price.
 FARTHER = 5
 HOPELESS = 8  # no further step is taken towards a price that seems to be more than so many times what is left
+DAY = timedelta(days=1)
 MISSED = 2  # after an error was missed, at least so many times as much is paid next
 
 Decide = Callable[[Accuracy], Query]
@@ -60,14 +63,14 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     most
         The epsilon that one question may take; None where only the budget bounds it.
     """
-    if query.accuracy.error is None or query.fresh:
+    if (query.accuracy.error is None and query.accuracy.relative is None) or query.fresh:
         return query
     accountant, remaining = query.session.ledger.accountant, query.session.ledger.remaining
     try:
         plan: Plan | None = query.plan
     except DPError:
         plan = None
-    if plan is not None and plan.free:
+    if (plan is not None and plan.free) or (plan is None and not _can_be_kept(query)):
         return query
     units = accountant.total // LOOK
     ceiling = accountant.total // MOST
@@ -84,7 +87,9 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
         first = _at(query, decide, units)
         if sure is not None and first is not None and not _may_be_less(first, sure, accountant.total // MOST):
             break
-        if first is not None and (_finds_more(first.plan) or (plan is None and _is_worked_out(first))):
+        if first is not None and (
+            _finds_more(first.plan) or (plan is None and _tells_more(first, query.accuracy.relative is not None))
+        ):
             return replace(_answered_by(query, first), look=Look(first, ceiling, decide, sure))
         if plan is None and first is not None and is_free(other := _answered_by(query, first)):
             return other
@@ -112,9 +117,18 @@ def _at(query: Query, decide: Decide, units: int) -> Query | None:
 
 def _finds_more(plan: Plan) -> bool:
     """Return whether a plan finds what its errors depend on; and all are in one unit, as no error holds for two."""
-    kinds = {part.unit or "plain numbers" for part in plan.parts}
+    kinds = {part.unit or "plain numbers" for part in plan.parts if part.unit != OF_RANK}  # of rank until it is known
     hidden = [part for part in plan.parts if math.isnan(part.half_width)]
-    return not plan.free and len(kinds) == 1 and bool(hidden)
+    return not plan.free and len(kinds) <= 1 and bool(hidden)
+
+
+def _is_of_quantiles(query: Query) -> bool:
+    """Return whether quantiles are asked for: what keeps their errors is foretold by where values are known to lie."""
+    from dpnotebook.sql.aggregates.catalogue import function_of
+
+    if isinstance(query.question, Statement):
+        return any(function_of(one.kind).levelled for select in query.question.selects for one in select.aggregates)
+    return is_of_quantiles(query.question)
 
 
 def _is_bounded(query: Query) -> bool:
@@ -144,12 +158,36 @@ def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
     return all(part.between[1] * FARTHER <= sure.plan.error * times for part in first.plan.parts if part.between)
 
 
+def _can_be_kept(query: Query) -> bool:
+    """Return whether an error can hold for what a query shows: not for several units, nor for values with no end."""
+    from dpnotebook.sql.prices import check_target
+
+    try:
+        if not isinstance(query.question, Statement):
+            return not is_of_quantiles(query.question) or query.accuracy.relative is not None or bool(query.plan)
+        if not _is_worked_out(query):
+            check_target(query.question, query.accuracy)
+    except NothingTells:
+        return True
+    except AccuracyError:
+        return False
+    return True
+
+
+def _tells_more(query: Query, relative: bool) -> bool:
+    """Return whether a query is measured and tells on what its errors depend: what is shown is worked out, or read off.
+
+    Quantiles are off by as much as their values lie apart there; a relative error is one of how large answers are.
+    """
+    return not query.plan.free and (relative or _is_of_quantiles(query) or _is_worked_out(query))
+
+
 def _is_worked_out(query: Query) -> bool:
-    """Return whether a query is measured and its statement shows something else than multiples of what is measured."""
+    """Return whether the statement of a query shows something else than multiples of what is measured."""
     from dpnotebook.session.shown_errors import worked_out
 
     asked = query.question if isinstance(query.question, Statement) else None
-    return asked is not None and not query.plan.free and None in worked_out(asked)
+    return asked is not None and None in worked_out(asked)
 
 
 def said_of_rest(plan: Plan, look: Look, accuracy: Accuracy, ledger: Ledger) -> Plan:
@@ -191,18 +229,19 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
         paid += price
         if release.number not in numbers:
             numbers.append(release.number)
-        missed = step.accuracy.error is not None  # until what it delivered answers for nothing
+        missed = step.accuracy.epsilon is None  # until what it delivered answers for nothing
         if certain or not price:
             kept = _holds(release, query)
             if certain or kept:
                 break
         short = not price
-    if kept:
+    if kept or (why and _farthest(release) <= KEPT * _error(query, release)):
         why = ""
     elif why or look.sure is not None:
         why = f"{why or _reach(release)}. Asked again, its price is planned anew"
     else:
-        why = f"{_reach(release)} with what bounds take, and noise alone is within it"
+        why = _reach(release)
+        why += "" if _is_of_quantiles(query) else " with what bounds take, and noise alone is within it"
     return _told(query, release, numbers, why, paid)
 
 
@@ -275,14 +314,18 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
 
     Nor where intervals reach so far that all that is left would not do: they become shorter as noise does.
     """
-    assert query.accuracy.error is not None
     if look.sure is None:
-        needs = last * (_farthest(release) / query.accuracy.error) ** query.session.ledger.accountant.law.power
+        needs = last * (_farthest(release) / _error(query, release)) ** query.session.ledger.accountant.law.power
         if needs > left:
             return None
     for times in (STEP, MISSED):
         rung = _at(query, look.decide, times * last)
-        if rung is not None and _is_bounded(rung) and not rung.plan.free and 2 * _units(rung) <= left:
+        if (
+            rung is not None
+            and (_is_bounded(rung) or _is_of_quantiles(rung))
+            and not rung.plan.free
+            and 2 * _units(rung) <= left
+        ):
             return rung
     return None
 
@@ -293,17 +336,16 @@ def _holds(release: Release, query: Query) -> bool:
 
     if query.statement is not None and None in worked_out(query.statement):
         return True  # it was foretold of what is worked out, and not of this
-    if isinstance(query.question, Statement) and any(map(_is_of_ranks, query.question.selects)):
-        return True  # the error is in values of rank, and intervals are not
-    assert query.accuracy.error is not None
-    return _farthest(release) <= KEPT * query.accuracy.error
+    return _farthest(release) <= KEPT * _error(query, release)
 
 
-def _is_of_ranks(select: PrivateSelect) -> bool:
-    """Return whether an error of what is measured is one of ranks."""
-    from dpnotebook.sql.aggregates.catalogue import function_of
+def _error(query: Query, release: Release) -> float:
+    """Return the error that a query is to keep: of a relative one by what a release tells; about 0 where nothing."""
+    from dpnotebook.session.shown_errors import size_shown
 
-    return any(function_of(one.kind).levelled for one in select.aggregates)
+    accuracy = query.accuracy
+    error = accuracy.error if accuracy.relative is None else accuracy.relative * size_shown(release)
+    return error if error is not None and error == error and error > 0 else 1e-300
 
 
 def _reach(release: Release) -> str:
@@ -314,8 +356,9 @@ def _reach(release: Release) -> str:
 def _farthest(release: Release) -> float:
     """Return half of the length of the longest interval that a release shows."""
     frame = release.frame
-    names = [name.removesuffix("_lower") for name in frame.columns if name.endswith("_lower")]
-    widths = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in names]
+    names = [name.removesuffix("lower") for name in frame.columns if name == "lower" or name.endswith("_lower")]
+    lengths = [(frame[f"{name}upper"] - frame[f"{name}lower"]).max() for name in names]
+    widths = [(one / DAY if isinstance(one, timedelta) else float(one)) / 2 for one in lengths]
     return max((one for one in widths if one == one), default=math.inf)
 
 

@@ -14,6 +14,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.values import Mask
 from dpnotebook.errors import ArgumentError, DPError
 from dpnotebook.planner.plan import BudgetState, Plan
+from dpnotebook.planner.planner import depends_on_answer
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Measure, Question
@@ -200,7 +201,7 @@ def _linear(query: Query) -> bool:
     if not isinstance(asked, Question) or len(asked.measures) != 1 or query.fresh or query.strategy is not None:
         return False
     (measure,) = asked.measures
-    joinable = measure.kind in LINEAR and measure.rows is None and query.accuracy.relative is None
+    joinable = measure.kind in LINEAR and measure.rows is None and not depends_on_answer(asked, query.accuracy)
     if not joinable or len(asked.where.products()) != 1:
         return False
     return _factors(asked, asked.where.domain) is not None

@@ -41,6 +41,10 @@ class SessionProtocol(Protocol):
         """What a single further query could still take."""
 
     @property
+    def most_at_once(self) -> float | None:
+        """The epsilon that one question may take, as a policy says; None where only the budget bounds it."""
+
+    @property
     def confirm(self) -> str:
         """When a magic asks before it spends: "auto", "always" or "never"."""
 

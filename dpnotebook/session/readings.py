@@ -147,10 +147,9 @@ class Readings:
         What an error takes is found by a first look, which has a price and so measures as much together as it can.
         """
         from dpnotebook.sql.plan import least_units
-        from dpnotebook.sql.reuse.known import best_known
 
         books = self.ledger.moment(statement.table)
-        if not self.fresh and best_known(statement, self.accuracy, books):
+        if self._keeps(statement):
             return True
         return least_units(statement, self.accuracy, books) < least_units(other, self.accuracy, books)
 
@@ -195,7 +194,7 @@ class Readings:
     ) -> Statement:
         """Return a statement that bounds some aggregates by norms and others by rows; all alike if that was paid for.
 
-        With an error nothing is paid for alike: one error cannot hold for both, as those of quantiles are in ranks.
+        With an error nothing was paid for alike: no error held for both, as those of quantiles were in ranks.
         """
 
         def alike() -> Statement:
@@ -232,15 +231,27 @@ class Readings:
         """Return a statement that finds how many rows of a unit count, or one in which as many count as are declared.
 
         As many as are declared count where that was paid for; and for an error as long as it is not known how many
-        should, since an error cannot be planned before that is.
+        should, since an error cannot be planned before that is. Not where nobody declared that: intervals say nothing
+        of what a usual number of rows leaves out.
         """
+        from dpnotebook.sql.analysis.contributions import MOST_ROWS
         from dpnotebook.sql.rows_profile import known_rows
 
         books = self.ledger.moment(counted.table)
         if self.accuracy.epsilon is None:
             known = all(known_rows(one, books) is not None for one in counted.selects if one.rows_if_hidden)
-            return counted if known else other()
+            if known:
+                return counted
+            drawn = other()
+            undeclared = any(one.most_counted >= MOST_ROWS for one in counted.selects if one.rows_if_hidden)
+            return counted if undeclared and not self._keeps(drawn) else drawn
         return self._paid_or(other, counted)
+
+    def _keeps(self, statement: Statement) -> bool:
+        """Return whether a release keeps the error for a statement that is asked for."""
+        from dpnotebook.sql.reuse.known import best_known
+
+        return not self.fresh and best_known(statement, self.accuracy, self.ledger.moment(statement.table)) is not None
 
     def _norms_or(self, other: Callable[[], Statement], clipped: Statement) -> Statement:
         """Return a statement whose norms are found, or one with the bounds that earlier versions had.

@@ -1067,6 +1067,11 @@ class Session(ShowsCard):
         return self._pipeline.again(mechanism, self, record)
 
     @property
+    def most_at_once(self) -> float | None:
+        """The epsilon that one question may take, as the policy says; None where only the budget bounds it."""
+        return None if self.policy is None else self.policy.question
+
+    @property
     def spent(self) -> Amount:
         """What has been spent, as (epsilon, delta)."""
         return self._amount(self.ledger.spent, self.ledger.delta_spent)

@@ -23,10 +23,12 @@ from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
     from dpnotebook.privacy.accountant import Accountant
+    from dpnotebook.session.release import Release
     from dpnotebook.sql.plan import StatementPlan
 
 TRIES = 8  # prices at which an error is foretold, each from the one before
 NEAR = 0.93  # of an error that is asked for: a price that leaves less than that is more than it takes
+SURE = 2.0  # standard errors that answers must be above nothing, to be a size that others can be compared with
 AIM = 0.97  # of it, for the next try
 
 
@@ -130,6 +132,22 @@ def of_aggregates(multiples: list[Multiple | None], accuracy: Accuracy) -> Accur
             f"{accuracy.text} is less than what rounding alone may take: round to more digits, or later"
         )
     return replace(accuracy, error=min(errors))
+
+
+def size_shown(release: Release) -> float:
+    """Return how large the answers are that a release shows, on average; NaN where noise may have made them up.
+
+    Also where several columns are shown, which are in units of their own.
+    """
+    frame = release.frame
+    names = [name.removesuffix("lower") for name in frame.columns if name == "lower" or name.endswith("_lower")]
+    if len(names) != 1:
+        return math.nan
+    value = "value" if names[0] == "" else names[0].removesuffix("_")
+    sizes, errors = frame[value].abs(), frame[f"{names[0]}std_error"]
+    known = sizes.notna() & (errors < math.inf)
+    size, off = float(sizes[known].mean()), math.sqrt(float((errors[known] ** 2).mean()))
+    return size if size > SURE * off else math.nan
 
 
 def foretold_plan(

@@ -32,7 +32,6 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
-from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
 from dpnotebook.sql.aggregates.expected import taken_told
 from dpnotebook.sql.aggregates.layers import with_combinations
@@ -51,7 +50,6 @@ from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.profile_keys import weights_key
-from dpnotebook.sql.reuse.known import PROMISED
 from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.possible import possible_groups
 from dpnotebook.sql.reuse.rows import keyed_relation, relation_key
@@ -115,15 +113,7 @@ def statement_plan_to_json(
         | ({ROWS: [None if rows is None else rows.to_json() for rows in plan.rows]} if any(plan.rows) else {})
         | _known_to_json(plan)
         | _sharper_to_json(plan.sharper)
-        | _promised_to_json(plan, statement)
     )
-
-
-def _promised_to_json(plan: StatementPlan, statement: Statement) -> dict[str, Any]:
-    """Return the error that quantiles were asked for with: it is in ranks, and what is delivered is not."""
-    kinds = [aggregate.kind for select in statement.selects for aggregate in select.aggregates]
-    in_ranks = all(function_of(kind).levelled for kind in kinds)
-    return {PROMISED: plan.accuracy.error} if in_ranks and plan.accuracy.error is not None else {}
 
 
 def _known_to_json(plan: StatementPlan) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import AccuracyError, DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
+from dpnotebook.errors import DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.plan import Plan, PlannedMeasure
@@ -20,7 +21,7 @@ from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.closer_by_itself import LEAST_ROWS, counts_tell_rates, much_closer
 from dpnotebook.session.closer_hints import closer_by_epsilon
-from dpnotebook.session.first_look import with_look
+from dpnotebook.session.first_look import LOOK, with_look
 from dpnotebook.session.pipeline import Measured
 from dpnotebook.session.query import Query, SessionProtocol, is_free
 from dpnotebook.session.readings import Readings, bounded_by
@@ -161,20 +162,19 @@ class Statements:
             accuracy = Accuracy(epsilon=own, confidence=confidence)
         else:
             accuracy = Accuracy(**given, confidence=confidence)
-        if statement.rates and accuracy.error is not None and accuracy.error < 1:
-            raise AccuracyError(
-                f"{accuracy.text} would be an error of what is counted and summed here, from which ratios are worked "
-                "out. Write AVG(condition), such as AVG(sex = 'F'), or AVG(column), whose errors are those of the "
-                "ratios; or give epsilon="
-            )
-        if statement.rates and accuracy.epsilon is None:  # an error is that of the counts
-            wanted = bounded_by(contribution, self.ledger)
-            statement = analyse(text, self.relations.known, parameters, wanted, bounds, rates=False)
 
         def decided(accuracy: Accuracy, fresh: bool, route: Route | None) -> Query:
             known = self.relations.known  # as it is then
             readings = Readings(self.ledger, known, text, parameters, contribution, bounds, accuracy, fresh)
             found = self._decided(session, readings, statement, route)
+            if accuracy.relative is not None and isinstance(found.question, Statement):
+                units = self.ledger.accountant.total // LOOK  # as it is read for an epsilon it may have been answered
+                looked = decided(Accuracy(self.ledger.accountant.epsilon(units)), fresh=False, route=None)
+                for asked in (found.question, looked.question):
+                    resolved = self._resolved(asked, accuracy) if isinstance(asked, Statement) else None
+                    if resolved is not None:
+                        return decided(resolved, fresh, route)
+                return found
             public = any(select.public and select.keys for select in statement.selects)
             if fresh or not public or is_free(found):
                 return found
@@ -187,6 +187,21 @@ class Statements:
             )
 
         return Route(looking, partial(self._stands, statement.table)).first(accuracy, fresh)
+
+    def _resolved(self, statement: Statement, accuracy: Accuracy) -> Accuracy | None:
+        """Return a relative accuracy as one in the answer's own units, as the best release of a statement tells.
+
+        None where no release does. Of several groups it is a share of what they are on average, as for verbs.
+        """
+        from dpnotebook.session.shown_errors import size_shown
+        from dpnotebook.sql.reuse.known import most_accurate
+
+        assert accuracy.relative is not None
+        if (known := most_accurate(statement, self.ledger.moment(statement.table))) is None:
+            return None
+        told = replace(self.ledger.get(known.number), numbers=(known.numbers,), details={"selects": [known.details]})
+        size = size_shown(self._revealed(told, statement, accuracy.confidence))
+        return accuracy.resolved(accuracy.relative * size) if math.isfinite(size) and size > 0 else None
 
     def _paid_earlier(
         self, session: SessionProtocol, readings: Readings, statement: Statement, route: Route | None
@@ -228,7 +243,8 @@ class Statements:
         if statement.rates:  # the planner tells them from counts, which serve later questions; so may what is known
             counts = readings.of_counts()
             answer = self._decided(session, readings, counts, route)
-            if not isinstance(answer.question, Statement) or counts_tell_rates(answer, readings.is_paid(counts)):
+            of_counts = not isinstance(answer.question, Statement) and readings.accuracy.epsilon is not None
+            if of_counts or counts_tell_rates(answer, readings.is_paid(counts)):
                 return answer
 
         contribution, parameters = readings.contribution, readings.parameters

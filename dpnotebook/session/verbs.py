@@ -354,10 +354,13 @@ class Grouped(StatementVerbs):
         objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank.
+        """Return a query for the value below which a fraction q of the rows lies; `error=` is in the column's units.
+
+        How many rows that takes depends on how close together values lie: as releases tell, or as a small first look
+        finds, whose card says the most that is paid in all. `cdf` has errors in rows; `variance=` is in rows of rank.
 
         Several cost what one of them does: all are read off one measurement, and they never cross. Of dates it is a
-        date, and so are the ends of its interval; its standard error is in days.
+        date, and so are the ends of its interval; its standard error, and an `error=`, are in days.
 
         Parameters
         ----------
@@ -399,12 +402,20 @@ class Grouped(StatementVerbs):
                 as_in_sql := self._quantiles_of_many_rows(ranked, quantiles, where, given, confidence, fresh)
             ) is not None:
                 return as_in_sql
-        return self._query(
-            Measure("quantile", ranked, quantile=quantiles),
-            where,
-            accuracy_of(epsilon, error, variance, confidence, objective),
-            fresh,
+        return self._looking(
+            self._query(
+                Measure("quantile", ranked, quantile=quantiles),
+                where,
+                accuracy_of(epsilon, error, variance, confidence, objective),
+                fresh,
+            )
         )
+
+    def _looking(self, query: Query) -> Query:
+        """Return a query with a first look, where nothing tells yet what its error takes."""
+        from dpnotebook.session.first_look import with_look
+
+        return with_look(query, lambda accuracy: replace(query, accuracy=accuracy), self._session.most_at_once)
 
     def median(
         self,

@@ -30,6 +30,7 @@ from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, fills_boun
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
+from dpnotebook.sql.aggregates.quantiles import OF_RANK
 from dpnotebook.sql.aggregates.taken import Taken
 from dpnotebook.sql.aggregates.what_is_lost import with_lost_planned
 from dpnotebook.sql.known_values import KnownPairs, KnownValues, all_suited, known_ranges, known_values
@@ -41,6 +42,10 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.values_profile import KnownNewValues, known_new_values
 
 LEAST_UNITS = 1000
+NO_LEVELS = (
+    "how far a quantile is off in what its values are counted in depends on how close together these lie, and no "
+    "release tells that yet; give epsilon= instead. What that finds is kept: error= can be planned for this afterwards"
+)
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
@@ -365,6 +370,9 @@ class _Pricing:
         """
         aggregate = select.aggregates[index]
         function = function_of(aggregate.kind)
+        counted_in = unit(select, index, self.counted_in)
+        if error.shown is not None:
+            error, counted_in = replace(error.shown, note=""), function.unit_of_values(aggregate, self.counted_in)
         std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
         half_width, half_widths = error.half_width, at_ends
         inside = aggregate.inside and part.bounds is None and not function.levelled  # errors of these are in ranks
@@ -376,7 +384,7 @@ class _Pricing:
         return PlannedMeasure(
             aggregate.name,
             aggregate.words or aggregate.name,
-            unit(select, index, self.counted_in),
+            counted_in,
             std_error,
             half_width,
             error.note,
@@ -550,20 +558,19 @@ def units_for(
     """
     if accuracy.relative is not None:
         raise AccuracyError(
-            f"error='{accuracy.percent}' is planned from past answers, which questions about declared columns have: "
-            "for this statement say error= in the answer's own units, or epsilon="
+            f"error='{accuracy.percent}' is planned from a past noisy answer to the same statement, of one column, and "
+            "none tells how large that is yet: ask it once with epsilon=, or say error= in the answer's own units"
         )
     if accuracy.epsilon is not None:
         return Price(books.accountant.units(accuracy.epsilon), Finding.usual(accuracy))
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
+    check_target(statement, accuracy)
 
     def reached(finding: Finding, units: int) -> float:
         priced = price(statement, units, books, accuracy.confidence, groups, known, finding)
         parts = priced.parts
-        if len(kinds := sorted({part.unit or "plain numbers" for part in parts})) > 1:
-            raise AccuracyError(
-                f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
-            )
+        if any(part.unit == OF_RANK for part in parts):
+            raise AccuracyError(f"{accuracy.text} cannot be planned: {NO_LEVELS}")
         worst = max(part.half_width if accuracy.error is not None else part.std_error for part in parts)
         if not math.isfinite(worst):
             reason = parts[0].note or "the error is not known beforehand"
@@ -598,13 +605,46 @@ def units_for(
     return best
 
 
+def check_target(statement: Statement, accuracy: Accuracy) -> None:
+    """Raise AccuracyError if no error can hold for what a statement measures: several units, or values without an end.
+
+    Parameters
+    ----------
+    statement, accuracy
+        What is asked, and the error or the variance that its answers are to keep.
+    """
+    asked = [(select, i, one) for select in statement.selects for i, one in enumerate(select.aggregates)]
+    if len(kinds := sorted({_shown_in(*one, statement.units) or "plain numbers" for one in asked})) > 1:
+        raise AccuracyError(
+            f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
+        )
+    for select, i, one in asked:
+        ends = function_of(one.kind).levelled and not {0.0, 1.0}.isdisjoint(one.fractions)
+        if ends and needs_bounds(select, i) and one.within is None:
+            raise AccuracyError(
+                f"{accuracy.text} cannot be planned: the least and the greatest of all values may lie anywhere beyond "
+                "bounds that are found from the data, so that their intervals have no end. Write bounds, such as "
+                f"MAX({shorten(one.argument)}, contribution_bounds_per_row => (0, 100)), or give epsilon="
+            )
+
+
+def _shown_in(select: PrivateSelect, index: int, aggregate: Aggregate, units: Mapping[str, str]) -> str:
+    """Return what the intervals of an aggregate are counted in."""
+    function = function_of(aggregate.kind)
+    return function.unit_of_values(aggregate, units) if function.levelled else unit(select, index, units)
+
+
 def _may_be_found_anew(statement: Statement, known: Sequence[Mapping[int, Norms]], books: StatementBooks) -> bool:
     """Return whether bounds are known from histograms that take something from answers, which finer ones do less."""
     centred = [
         [i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres] for select in statement.selects
     ]
     norms = any(i in told for told, of in zip(known, centred, strict=False) for i in of)
-    rows = any(of and known_rows(select, books) for select, of in zip(statement.selects, centred, strict=True))
+    drawn = [any(function_of(one.kind).levelled for one in select.aggregates) for select in statement.selects]
+    rows = any(
+        (of or levelled) and known_rows(select, books)
+        for select, of, levelled in zip(statement.selects, centred, drawn, strict=True)
+    )
     return (
         norms
         or rows

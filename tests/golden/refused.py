@@ -120,7 +120,9 @@ STORIES = [
             "found keys": lambda s, t: s.sql("SELECT drug, COUNT(*) FROM visits GROUP BY drug", epsilon=1.0),
             "one norm": lambda s, t: s.sql("SELECT SUM(cost) FROM visits", epsilon=1.0, contribution="l2"),
             "error of found bounds": lambda s, t: s.sql("SELECT SUM(cost) AS total FROM visits", error=50, fresh=True),
-            "relative error": lambda s, t: s.sql("SELECT ANON_SUM(cost, 0, 9) AS total FROM visits", error="5%"),
+            "relative error": lambda s, t: s.sql(
+                "SELECT ANON_SUM(cost, 0, 9) AS total, ANON_COUNT(*) AS n FROM visits", error="5%"
+            ),
         },
     ),
 ]

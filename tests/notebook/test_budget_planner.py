@@ -94,7 +94,7 @@ def test_answers_without_noise_are_the_exact_ones():
         asked = [
             people.groupby("sex").count(where="20 <= age < 30 and town != 3", error=60),
             people.cdf("town", where="sex == 'M'", error=60),
-            people.quantile("age", [0.25, 0.5], error=60),
+            people.quantile("age", [0.25, 0.5], epsilon=0.3),
             people.groupby(["town", "sex"]).count(where="age >= 30", error=70),
         ]
         purchase = JointPurchase(tuple(asked))

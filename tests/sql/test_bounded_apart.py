@@ -12,6 +12,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError
+from dpnotebook.planner.plan import KEPT
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
@@ -336,9 +337,29 @@ def test_a_restart_shows_the_same(tmp_path):
         pd.testing.assert_frame_equal(query.run().frame, first.frame)
 
 
-def test_no_error_holds_for_averages_and_ranks_at_once():
-    with closing(opened()) as session, pytest.raises(AccuracyError, match="give epsilon=, or ask them apart"):
-        session.sql(BOTH, error=500).plan  # noqa: B018
+def test_an_error_holds_for_averages_and_quantiles_at_once():
+    """Both are in what the column is counted in: an error of quantiles was one of ranks, and no error was planned."""
+    with closing(opened()) as session:
+        query = session.sql(BOTH.replace("COUNT(*) AS n, ", ""), error=30)
+        assert query.plan.rest is not None
+        frame = query.run().frame
+        widths = [(frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2 for name in ("mean", "middle")]
+        assert max(widths) <= KEPT * 30
+
+
+def test_no_error_holds_for_counts_and_quantiles_at_once():
+    with closing(opened()) as session:
+        asked = session.sql("SELECT COUNT(*) AS n, MEDIAN(x) AS middle FROM visits", error=500)
+        with pytest.raises(AccuracyError, match="cannot hold for rows and x at once; give epsilon=, or ask them apart"):
+            asked.plan  # noqa: B018
+        assert session.ledger.spent == 0
+
+
+def test_no_error_holds_for_a_greatest_value_whose_bounds_are_found():
+    with closing(opened()) as session:
+        with pytest.raises(AccuracyError, match="their intervals have no end"):
+            session.sql("SELECT MAX(x) AS most FROM visits", error=5).plan  # noqa: B018
+        assert session.ledger.spent == 0
 
 
 def test_small_groups_stay_hidden(tmp_path):

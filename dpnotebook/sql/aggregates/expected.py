@@ -80,13 +80,15 @@ def _of_some(
 def _worst(several: Sequence[tuple[NDArray[np.intp], Expectation]]) -> Expectation:
     """Return how wrong answers will be, of groups with unlike noise, given that of some and the numbers of these."""
     width = max(one.half_width for _, one in several)
+    shown = [(numbers, one.shown) for numbers, one in several if one.shown is not None]
+    first = replace(several[0][1], shown=_worst(shown) if len(shown) == len(several) else None)
     if any(one.std_errors.size != numbers.size for numbers, one in several):
         worst = np.array([max(one.std_error for _, one in several)])
-        return replace(several[0][1], std_errors=worst, half_width=width)
+        return replace(first, std_errors=worst, half_width=width)
     errors = np.empty(sum(numbers.size for numbers, _ in several))
     for numbers, one in several:
         errors[numbers] = one.std_errors
-    return replace(several[0][1], std_errors=errors, half_width=width)
+    return replace(first, std_errors=errors, half_width=width)
 
 
 def _expected(

@@ -181,11 +181,14 @@ class Expectation:
         Half-width of its interval, of the worst group.
     note
         What that rests on; empty when nothing.
+    shown
+        Of quantiles, whose errors are in ranks, the same in what their values are counted in; None where nothing tells.
     """
 
     std_errors: NDArray[np.float64]
     half_width: float
     note: str = ""
+    shown: Expectation | None = None
 
     @property
     def std_error(self) -> float:

@@ -58,6 +58,7 @@ TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too 
 
 # Quantiles with names of their own.
 NAMED: dict[tuple[float, ...], str] = {(0.0,): "min", (1.0,): "max", (0.5,): "median"}
+OF_RANK = "values of rank"  # what their errors are counted in where nothing tells how close together values lie
 FRACTION, PARTS = Spelling(second="fraction"), Spelling(second="parts")
 
 
@@ -85,7 +86,7 @@ class Quantiles(AggregateFunction):
     statistics = (Binned(),)
     rowwise = levelled = sized = True
     errors_of = QUANTILES
-    shown, counted_in, linear = "quantile", "values of rank", "quantile"
+    shown, counted_in, linear = "quantile", OF_RANK, "quantile"
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return MIN, MAX, PERCENTILE_CONT or APPROX_QUANTILES."""
@@ -157,10 +158,7 @@ class Quantiles(AggregateFunction):
             total = np.maximum(counts[:, -1], 0.0)
             gains = left_of_errors(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
-            lower, upper = crossed_between(excess, errors, reach, below, above)
-            if part.shifted:  # among all rows more may lie below the value, or above it, than among those that count
-                sides = (np.hypot(reach * errors, (total * one)[:, None]) for one in _ranks_shifted(part, fraction))
-                lower, upper = (crossed_between(excess, side, 1.0, below, above)[i] for i, side in enumerate(sides))
+            lower, upper = _ends(part, fraction, excess, total, errors, reach)
             ends = _farther(part, fraction, lower, upper)
             hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
@@ -222,7 +220,39 @@ class Quantiles(AggregateFunction):
             shifted = max(_ranks_shifted(part, fraction)) * sizes
             least = (off_at_most(one, confidence, measuring.noise) for one in off)
             width = max(width, *(math.hypot(one, other) for one, other in zip(least, shifted, strict=True)))
-        return Expectation(errors, width, "errors of quantiles are in values of rank")
+        shown = None if shares is None else self._in_values(measuring, part, confidence, sizes[:, None] * shares)
+        return Expectation(errors, width, f"errors of quantiles are in {OF_RANK}", shown)
+
+    def _in_values(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, counts: Floats
+    ) -> Expectation | None:
+        """Return how far quantiles are off in what their values are counted in, where cumulative counts are known.
+
+        None of the least and the greatest value where these may lie anywhere beyond the bounds that were found.
+
+        Parameters
+        ----------
+        measuring, part, confidence
+            As for `expected`.
+        counts
+            How many values are at or below each bin, shape (groups, bins).
+        """
+        block = measuring.blocks[part.blocks[0]]
+        assert isinstance(block.combine, Strategy)
+        spread, strategy = math.sqrt(measuring.law.variance(block.scale)), block.combine
+        (below, above), total = _levels(part), counts[:, -1]
+        worst, width = np.zeros(len(counts)), 0.0
+        for fraction in part.fractions:
+            errors = spread * excess_errors(strategy, fraction)
+            gains = left_of_errors(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
+            excess = counts - fraction * total[:, None]
+            _, off = _crossings(excess, total, errors, gains, fraction, below, above)
+            ends = _ends(part, fraction, excess, total, errors, band(confidence, measuring.noise))
+            lower, upper = _farther(part, fraction, *ends) if fraction in (0.0, 1.0) else ends
+            hidden = kappa(min(confidence, TOLD), measuring.noise) * np.median(errors) > total / 2
+            widths = np.where(hidden, above[-1] - below[0], (upper - lower) / 2)
+            worst, width = np.maximum(worst, off), max(width, float(widths.max()))
+        return Expectation(worst, width) if math.isfinite(width) else None
 
 
 def _shares(known: KnownGroups, part: AggregateInput) -> Floats | None:
@@ -261,6 +291,19 @@ def bins(bounds: Bounds, integer: bool, declared: Sequence[float] | None) -> tup
         return (low, *inside, high), False
     edges = tuple(np.unique(low + (high - low) * (np.arange(BINS + 1) / BINS)).tolist())
     return (edges if len(edges) > 1 else (low, math.nextafter(low, math.inf))), False
+
+
+def _ends(
+    part: AggregateInput, fraction: float, excess: Floats, total: Floats, errors: Floats, reach: float
+) -> tuple[Floats, Floats]:
+    """Return between which ends of bins a quantile lies, of groups whose counts are so far above a fraction of all."""
+    below, above = _levels(part)
+    if not part.shifted:
+        return crossed_between(excess, errors, reach, below, above)
+    # Among all rows more may lie below the value, or above it, than among those that count.
+    sides = (np.hypot(reach * errors, (total * one)[:, None]) for one in _ranks_shifted(part, fraction))
+    lower, upper = (crossed_between(excess, side, 1.0, below, above)[i] for i, side in enumerate(sides))
+    return lower, upper
 
 
 def _farther(part: AggregateInput, fraction: float, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:

@@ -38,7 +38,7 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
 MOST_TRIED = 8  # releases of finer groups, or of more rows of them, that do not answer a statement: each takes a while
-PROMISED = "promised"  # in plans: the error that was asked for
+PROMISED = "promised"  # in plans of earlier versions: the error of quantiles that was asked for, in ranks
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
 # By the rows that count and the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None
 # where nothing could be.
@@ -196,9 +196,7 @@ def best_known(
             promised = one if accuracy.epsilon is not None else _of_noise(one)
             widths = half_widths(promised, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (
-                accuracy.epsilon is not None
-                or _keeps(promised, accuracy, known)
-                or _promised(statement, one, accuracy, books)
+                accuracy.epsilon is not None or _keeps(promised, accuracy) or _promised(statement, one, accuracy, books)
             ):
                 found.append((max(widths), -one.number, one))
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
@@ -279,7 +277,7 @@ def _of_noise(one: AnsweredSelect) -> AnsweredSelect:
 
 
 def _promised(statement: Statement, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks) -> bool:
-    """Return whether quantiles were paid for at an error: it is in ranks, so that what is delivered does not tell."""
+    """Return whether an earlier version was paid for quantiles at an error, which was in ranks: that stays free."""
     levelled = all(function_of(part.kind).levelled for part in one.measuring.parts)
     if not levelled or accuracy.error is None or statement.outer is not None:
         return False
@@ -289,8 +287,8 @@ def _promised(statement: Statement, one: AnsweredSelect, accuracy: Accuracy, boo
     return same and error <= accuracy.error and float(record.plan["confidence"]) >= accuracy.confidence
 
 
-def _keeps(one: AnsweredSelect, accuracy: Accuracy, groups: Sequence[KnownGroups | None]) -> bool:
-    """Return whether what a release delivered is as accurate as asked; of quantiles, whether it is expected to be.
+def _keeps(one: AnsweredSelect, accuracy: Accuracy) -> bool:
+    """Return whether what a release delivered is as accurate as asked.
 
     Intervals of means depend on noise, also on what was promised: a little longer they keep it. So an error that was
     paid for is not paid for once more.
@@ -298,15 +296,10 @@ def _keeps(one: AnsweredSelect, accuracy: Accuracy, groups: Sequence[KnownGroups
     if accuracy.error is None and accuracy.variance is None:
         return False
     aim = math.sqrt(accuracy.variance or 0.0) if accuracy.error is None else accuracy.error
-    told = expected(one.measuring, accuracy.confidence, groups)
-    for part, found, planned in zip(one.measuring.parts, estimates(one, accuracy.confidence), told, strict=True):
-        function = function_of(part.kind)
-        if function.levelled:  # planned in ranks, and delivered in what values are counted in
-            width, std_error = planned.half_width, planned.std_error
-        else:
-            width, std_error = float(np.max((found.upper - found.lower) / 2)), float(np.max(found.std_error))
+    for part, found in zip(one.measuring.parts, estimates(one, accuracy.confidence), strict=True):
+        width, std_error = float(np.max((found.upper - found.lower) / 2)), float(np.max(found.std_error))
         off = std_error if accuracy.error is None else width
-        if not off <= aim * (KEPT if function.sized else 1.0):
+        if not off <= aim * (KEPT if function_of(part.kind).sized else 1.0):
             return False
     return True
 
