@@ -45,7 +45,10 @@ STEPS = 12  # more are never taken
 # rows, at the same price.
 FARTHER = 5
 HOPELESS = 8  # no further step is taken towards a price that seems to be more than so many times what is left
+TELLS = 16  # as far as a step tells that was at least one part in so many of what is left: noise hides it from others
 DAY = timedelta(days=1)
+NEARLY = 0.995  # of what is left: epsilons are written with three digits
+LAST = 1.5  # what is left is paid at once where it is worth at least so many times the last step
 MISSED = 2  # after an error was missed, at least so many times as much is paid next
 
 Decide = Callable[[Accuracy], Query]
@@ -298,7 +301,7 @@ def _next(query: Query, look: Look, last: int, left: int, missed: bool) -> Query
             if needs > left
             else f"what {query.accuracy.text} takes is still told too roughly"
         )
-    if math.isfinite(needs) and needs > HOPELESS * left:
+    if math.isfinite(needs) and needs > HOPELESS * left and left <= TELLS * last:
         return why
     worth = (MISSED if needs < MISSED * last else STEP) * last
     while 2 * worth <= left:
@@ -312,20 +315,20 @@ def _next(query: Query, look: Look, last: int, left: int, missed: bool) -> Query
 def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> Query | None:
     """Return a step that is worth more than the last one and leaves as much as it takes; None where none does.
 
-    Nor where intervals reach so far that all that is left would not do: they become shorter as noise does.
+    The last one takes all that is left, which finds bounds better than a part of it would. None where intervals reach
+    so far that far more would not do: they become shorter as noise does, or faster, as bounds that noise hid are found.
     """
     if look.sure is None:
         needs = last * (_farthest(release) / _error(query, release)) ** query.session.ledger.accountant.law.power
-        if needs > left:
+        if needs > HOPELESS * left:
             return None
-    for times in (STEP, MISSED):
-        rung = _at(query, look.decide, times * last)
-        if (
-            rung is not None
-            and (_is_bounded(rung) or _is_of_quantiles(rung))
-            and not rung.plan.free
-            and 2 * _units(rung) <= left
-        ):
+    steps = [(times * last, left // 2) for times in (STEP, MISSED)]
+    if look.sure is None and LAST * last <= left:
+        steps.append((round(NEARLY * left), left))
+    for units, most in steps:
+        rung = _at(query, look.decide, units)
+        finds = rung is not None and (_is_bounded(rung) or _is_of_quantiles(rung))
+        if rung is not None and finds and not rung.plan.free and _units(rung) <= most:
             return rung
     return None
 

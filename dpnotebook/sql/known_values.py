@@ -20,8 +20,8 @@ from dpnotebook.sql.profile_keys import Books, all_keys, range_keys, ranged, rec
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import ValueHistogram
 
-COARSER = 16  # a histogram serves until a new one may cost so many times as much, where it found what it was for
-HIDDEN = 4  # the same where noise hid that
+COARSER = 4  # a histogram serves until a new one would have so many times less noise, where it found what it was for
+HIDDEN = 2  # the same where noise hid that
 # Bounds of pairs are chosen for so many times the noise of a mean: vectors with products in them are clipped to norms
 # that are several times the number of rows of a unit.
 NOISIER = 4.0
@@ -46,6 +46,22 @@ def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> list[tuple[in
     return found
 
 
+def serves(units: int, wanted: int, law: Law, *, hidden: bool = False) -> bool:
+    """Return whether a histogram serves where another one could be measured, which would have less noise.
+
+    Parameters
+    ----------
+    units, wanted
+        What it cost, and what the other one could, in the accountant's units.
+    law
+        Of the noise, which decides by how much that grows less.
+    hidden
+        Whether noise hid what it was for.
+    """
+    times: int = (HIDDEN if hidden else COARSER) ** law.power
+    return units * times >= wanted
+
+
 @dataclass(frozen=True)
 class KnownValues:
     """Where the values of a column were found to be.
@@ -67,9 +83,9 @@ class KnownValues:
     histogram: ValueHistogram | None = None
     groups: float = math.nan
 
-    def is_enough(self, wanted: int) -> bool:
-        """Return whether it serves where values could be found anew for so many units; see `is_enough` of norms."""
-        return self.units * (COARSER if self.cut.known else HIDDEN) >= wanted
+    def is_enough(self, wanted: int, law: Law) -> bool:
+        """Return whether it serves where values could be found anew for so many units; see `serves`."""
+        return serves(self.units, wanted, law, hidden=not self.cut.known)
 
     def anew(self, times: float) -> KnownValues:
         """Return about what would be found with so many times the noise; see `ValueHistogram.anew`."""
@@ -118,9 +134,9 @@ class KnownPairs:
         """That of the first column of which one is known; None where none is kept."""
         return next((one.histogram for one in self.columns if one is not None), None)
 
-    def is_enough(self, wanted: int) -> bool:
+    def is_enough(self, wanted: int, law: Law) -> bool:
         """Return whether both serve where each could be found anew for so many units."""
-        return all(one.is_enough(wanted) for one in self.columns if one is not None)
+        return all(one.is_enough(wanted, law) for one in self.columns if one is not None)
 
     def anew(self, times: float) -> KnownPairs:
         """Return about what would be found with so many times the noise."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import (
@@ -48,7 +49,7 @@ from dpnotebook.sql.aggregates.value_range import (
     with_tails,
 )
 from dpnotebook.sql.aggregates.weighted import product_of
-from dpnotebook.sql.known_values import COARSER
+from dpnotebook.sql.known_values import serves
 from dpnotebook.sql.profile import Clip
 from dpnotebook.sql.profile_keys import Books, most_precise, units_key
 from dpnotebook.sql.rewrite import profiles as histograms
@@ -132,9 +133,9 @@ class KnownUnits:
     away: ValueHistogram
     units: int
 
-    def is_enough(self, wanted: int) -> bool:
+    def is_enough(self, wanted: int, law: Law) -> bool:
         """Return whether it serves where it could be found anew for so many units; see `KnownValues`."""
-        return self.units * COARSER >= wanted
+        return serves(self.units, wanted, law)
 
     def clip(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> Clip:
         """Return the bounds that suit what an average may cost, and what they take; none where noise hides them."""

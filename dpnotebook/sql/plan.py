@@ -617,7 +617,7 @@ def _known_values(
     return {
         i: told.suited(select, i, costs, books.accountant)
         for i, told in found.items()
-        if told is not None and told.is_enough(cost_of_finding(select, costs, i))
+        if told is not None and told.is_enough(cost_of_finding(select, costs, i), books.accountant.law)
     }
 
 

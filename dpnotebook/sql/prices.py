@@ -18,6 +18,7 @@ from dpnotebook.errors import AccuracyError, SQLError, shorten
 from dpnotebook.planner.ledger_view import LedgerView
 from dpnotebook.planner.plan import MANY_ROWS, PlannedMeasure
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
@@ -286,6 +287,10 @@ class _Pricing:
         return _PricedSelect(delta, measured, tuple(parts), certain, None, filled)
 
     @property
+    def _law(self) -> Law:
+        return self.books.accountant.law
+
+    @property
     def _all_anew(self) -> bool:
         """Whether all bounds are found anew, so that what is known only foretells the error."""
         return self.finding is Finding.ALL
@@ -295,7 +300,7 @@ class _Pricing:
 
         That is a factor, of what the known histogram cost; None and 1 where rows are not sought, or still to be found.
         """
-        histogram = rows_sought(select, self.books, share, renew=not self.finding.for_error)
+        histogram = rows_sought(select, self.books, share, self._law, renew=not self.finding.for_error)
         if histogram is None:
             return None, 1.0
         costs = shares(select, share, self.books.accountant)
@@ -313,7 +318,7 @@ class _Pricing:
         }
 
         def is_enough_of(i: int, known: KnownValues | KnownPairs | KnownNewValues | KnownUnits) -> bool:
-            return self.finding.for_error or known.is_enough(cost_of_finding(select, costs, i))
+            return self.finding.for_error or known.is_enough(cost_of_finding(select, costs, i), self._law)
 
         return _Usable(
             certain,
@@ -321,7 +326,7 @@ class _Pricing:
                 i: told
                 for i, told in norms.items()
                 if i not in certain
-                and (self.finding.for_error or is_enough(select, i, told, cost_of_finding(select, costs, i)))
+                and (self.finding.for_error or is_enough(select, i, told, cost_of_finding(select, costs, i), self._law))
             },
             {i: told for i, told in known_ranges(select, self.books).items() if is_enough_of(i, told)},
             {i: told for i, told in of_units.items() if is_enough_of(i, told)},
@@ -663,7 +668,7 @@ def _are_rough(statement: Statement, units: int, known: Sequence[Mapping[int, No
         for select, share, told in zip(statement.selects, each, known, strict=True)
     )
     return any(
-        not is_enough(select, i, norms, cost_of_finding(select, costs, i))
+        not is_enough(select, i, norms, cost_of_finding(select, costs, i), accountant.law)
         for select, costs, told in found
         for i, norms in told.items()
         if i not in certain_clips(select)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, measured_by, needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -40,7 +41,7 @@ from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_to_clip
 from dpnotebook.sql.aggregates.taken import NOT_KNOWN, Taken
 from dpnotebook.sql.aggregates.unit_means import FARTHEST, Choices, UnitMeans, choices_for_means
 from dpnotebook.sql.group_weights import GroupWeights
-from dpnotebook.sql.known_values import COARSER, HIDDEN, cut_to_json, cut_told, known_ranges, known_values
+from dpnotebook.sql.known_values import cut_to_json, cut_told, known_ranges, known_values, serves
 from dpnotebook.sql.profile_keys import (
     MOST_PARTS,
     Books,
@@ -346,9 +347,9 @@ def clips(
     return {i: _clip(select, i, norms, cost_of(select, shares, i), accountant, layered) for i, norms in known.items()}
 
 
-def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int) -> bool:
+def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int, law: Law) -> bool:
     """Return whether a histogram serves where another one could be measured for so many units."""
-    return norms.units * (HIDDEN if _is_hidden(select, index, norms) else COARSER) >= wanted
+    return serves(norms.units, wanted, law, hidden=_is_hidden(select, index, norms))
 
 
 def still_suits(

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.sql.aggregates.bounds import histogram_scale
 from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, of_rows
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -23,7 +24,7 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
 from dpnotebook.sql.aggregates.weights_moved import AVERAGED, PAIRED, RANKED
-from dpnotebook.sql.known_values import COARSER, HIDDEN
+from dpnotebook.sql.known_values import serves
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.profile import noise_of_one
 from dpnotebook.sql.profile_keys import Books, recorded
@@ -77,9 +78,9 @@ def known_rows(select: PrivateSelect, books: Books) -> KnownRows | None:
     return max(enough, key=lambda one: (one.told.end is not None, one.told.units, one.number), default=None)
 
 
-def is_enough(known: KnownRows, wanted: int) -> bool:
+def is_enough(known: KnownRows, wanted: int, law: Law) -> bool:
     """Return whether a histogram serves where another one could be measured for so many units."""
-    return known.told.units * (HIDDEN if known.told.end is None else COARSER) >= wanted
+    return serves(known.told.units, wanted, law, hidden=known.told.end is None)
 
 
 def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accountant: Accountant) -> CountedRows:
@@ -137,20 +138,20 @@ def rows_told(select: PrivateSelect, profile: Mapping[str, Any]) -> RowHistogram
     return None if told is None else RowHistogram.from_json(told)
 
 
-def rows_sought(select: PrivateSelect, books: Books, units: int, *, renew: bool = True) -> KnownRows | None:
+def rows_sought(select: PrivateSelect, books: Books, units: int, law: Law, *, renew: bool = True) -> KnownRows | None:
     """Return the histogram that a private aggregation of so many units goes by; None where it measures its own.
 
     Parameters
     ----------
     select, books
         What is asked, and the ledger.
-    units
-        What it costs in all.
+    units, law
+        What it costs in all, and the law of its noise.
     renew
         Whether it measures its own where the one that is known is much noisier; never for an error.
     """
     known = known_rows(select, books)
-    if known is None or (renew and not is_enough(known, of_rows(select, units))):
+    if known is None or (renew and not is_enough(known, of_rows(select, units), law)):
         return None
     return known
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.sql.aggregates.bounds import histogram_scale
 from dpnotebook.sql.aggregates.budget_split import (
     OF_NEW_VALUES,
@@ -26,7 +27,7 @@ from dpnotebook.sql.aggregates.new_values import NewValues
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.known_values import COARSER
+from dpnotebook.sql.known_values import serves
 from dpnotebook.sql.profile import Clip, noise_of_one
 from dpnotebook.sql.profile_keys import Books, most_precise, values_key
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
@@ -47,9 +48,9 @@ class KnownNewValues:
         """What it cost, in the accountant's units."""
         return self.found.units
 
-    def is_enough(self, wanted: int) -> bool:
+    def is_enough(self, wanted: int, law: Law) -> bool:
         """Return whether it serves where it could be found anew for so many units; see `KnownValues`."""
-        return self.units * COARSER >= wanted
+        return serves(self.units, wanted, law)
 
     def clip(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> Clip:
         """Return how many values of a unit count, as suits what the aggregate may cost, and how many are missed."""
