@@ -277,9 +277,10 @@ class TestAccuracy:
         with pytest.raises(AccuracyError, match="give epsilon="):
             _ = session.sql(query, error=100).plan
 
-    def test_a_relative_error_needs_declared_columns(self, session):
-        with pytest.raises(AccuracyError, match="in the answer's own units"):
-            _ = session.sql(BY_DRUG, error="5%").plan
+    def test_a_relative_error_looks_first(self, session):
+        plan = session.sql(BY_DRUG, error="5%").plan
+        assert plan.rest.asked == "error='5%'"
+        assert plan.cost.epsilon < plan.rest.epsilon
 
     @pytest.mark.statistical
     def test_the_spread_of_answers_is_the_one_announced(self):
