@@ -46,10 +46,10 @@ STEPS = 12  # more are never taken
 FARTHER = 5
 HOPELESS = 8  # no further step is taken towards a price that seems to be more than so many times what is left
 TELLS = 16  # as far as a step tells that was at least one part in so many of what is left: noise hides it from others
-DAY = timedelta(days=1)
 NEARLY = 0.995  # of what is left: epsilons are written with three digits
 LAST = 1.5  # what is left is paid at once where it is worth at least so many times the last step
 MISSED = 2  # after an error was missed, at least so many times as much is paid next
+DAY = timedelta(days=1)  # in which errors of dates are counted
 
 Decide = Callable[[Accuracy], Query]
 
@@ -69,11 +69,13 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     if (query.accuracy.error is None and query.accuracy.relative is None) or query.fresh:
         return query
     accountant, remaining = query.session.ledger.accountant, query.session.ledger.remaining
+    plan: Plan | None = None
     try:
-        plan: Plan | None = query.plan
-    except DPError:
-        plan = None
-    if (plan is not None and plan.free) or (plan is None and not _can_be_kept(query)):
+        plan = query.plan
+    except DPError as refused:
+        if not _can_be_kept(query, refused):
+            return query
+    if plan is not None and plan.free:
         return query
     units = accountant.total // LOOK
     ceiling = accountant.total // MOST
@@ -161,17 +163,20 @@ def _may_be_less(first: Query, sure: Query, dear: int) -> bool:
     return all(part.between[1] * FARTHER <= sure.plan.error * times for part in first.plan.parts if part.between)
 
 
-def _can_be_kept(query: Query) -> bool:
-    """Return whether an error can hold for what a query shows: not for several units, nor for values with no end."""
+def _can_be_kept(query: Query, refused: DPError) -> bool:
+    """Return whether an error can hold for what a query shows, whose plan was refused because of what is not known yet.
+
+    It cannot for several units, nor for values with no end, nor where levels of a column are wider.
+    """
     from dpnotebook.sql.prices import check_target
 
-    try:
-        if not isinstance(query.question, Statement):
-            return not is_of_quantiles(query.question) or query.accuracy.relative is not None or bool(query.plan)
-        if not _is_worked_out(query):
-            check_target(query.question, query.accuracy)
-    except NothingTells:
+    if not isinstance(query.question, Statement):
+        unknown = query.accuracy.relative is not None or isinstance(refused, NothingTells)
+        return unknown or not is_of_quantiles(query.question)
+    if _is_worked_out(query):
         return True
+    try:
+        check_target(query.question, query.accuracy)
     except AccuracyError:
         return False
     return True
@@ -319,10 +324,11 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
     so far that far more would not do: they become shorter as noise does, or faster, as bounds that noise hid are found.
     """
     if look.sure is None:
-        needs = last * (_farthest(release) / _error(query, release)) ** query.session.ledger.accountant.law.power
-        if needs > HOPELESS * left:
+        error = _error(query, release)
+        times = _farthest(release) / error if error > 0 else math.inf
+        if last * times**query.session.ledger.accountant.law.power > HOPELESS * left:
             return None
-    steps = [(times * last, left // 2) for times in (STEP, MISSED)]
+    steps = [(worth * last, left // 2) for worth in (STEP, MISSED)]
     if look.sure is None and LAST * last <= left:
         steps.append((round(NEARLY * left), left))
     for units, most in steps:
@@ -343,12 +349,12 @@ def _holds(release: Release, query: Query) -> bool:
 
 
 def _error(query: Query, release: Release) -> float:
-    """Return the error that a query is to keep: of a relative one by what a release tells; about 0 where nothing."""
+    """Return the error that a query is to keep: of a relative one by what a release tells; 0 where nothing does."""
     from dpnotebook.session.shown_errors import size_shown
 
     accuracy = query.accuracy
     error = accuracy.error if accuracy.relative is None else accuracy.relative * size_shown(release)
-    return error if error is not None and error == error and error > 0 else 1e-300
+    return 0.0 if error is None or math.isnan(error) else error
 
 
 def _reach(release: Release) -> str:
@@ -358,9 +364,10 @@ def _reach(release: Release) -> str:
 
 def _farthest(release: Release) -> float:
     """Return half of the length of the longest interval that a release shows."""
+    from dpnotebook.session.shown_errors import with_intervals
+
     frame = release.frame
-    names = [name.removesuffix("lower") for name in frame.columns if name == "lower" or name.endswith("_lower")]
-    lengths = [(frame[f"{name}upper"] - frame[f"{name}lower"]).max() for name in names]
+    lengths = [(frame[f"{name}upper"] - frame[f"{name}lower"]).max() for name in with_intervals(release)]
     widths = [(one / DAY if isinstance(one, timedelta) else float(one)) / 2 for one in lengths]
     return max((one for one in widths if one == one), default=math.inf)
 

@@ -17,6 +17,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import AccuracyError
 from dpnotebook.planner.plan import KEPT
+from dpnotebook.planner.planner import SURE
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.derived import derived_columns
 from dpnotebook.sql.statement import Statement
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 TRIES = 8  # prices at which an error is foretold, each from the one before
 NEAR = 0.93  # of an error that is asked for: a price that leaves less than that is more than it takes
-SURE = 2.0  # standard errors that answers must be above nothing, to be a size that others can be compared with
 AIM = 0.97  # of it, for the next try
 
 
@@ -134,17 +134,22 @@ def of_aggregates(multiples: list[Multiple | None], accuracy: Accuracy) -> Accur
     return replace(accuracy, error=min(errors))
 
 
+def with_intervals(release: Release) -> list[str]:
+    """Return how the names of the columns of intervals begin that a release shows, as "n_" in n_lower; or "" alone."""
+    columns = release.frame.columns
+    return [name.removesuffix("lower") for name in columns if name == "lower" or name.endswith("_lower")]
+
+
 def size_shown(release: Release) -> float:
     """Return how large the answers are that a release shows, on average; NaN where noise may have made them up.
 
     Also where several columns are shown, which are in units of their own.
     """
-    frame = release.frame
-    names = [name.removesuffix("lower") for name in frame.columns if name == "lower" or name.endswith("_lower")]
+    names = with_intervals(release)
     if len(names) != 1:
         return math.nan
-    value = "value" if names[0] == "" else names[0].removesuffix("_")
-    sizes, errors = frame[value].abs(), frame[f"{names[0]}std_error"]
+    frame, (name,) = release.frame, names
+    sizes, errors = frame[name.removesuffix("_") or "value"].abs(), frame[f"{name}std_error"]
     known = sizes.notna() & (errors < math.inf)
     size, off = float(sizes[known].mean()), math.sqrt(float((errors[known] ** 2).mean()))
     return size if size > SURE * off else math.nan

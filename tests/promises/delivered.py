@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ import dpnotebook as dpn
 from dpnotebook.engine.scans import all_exact_answers
 from dpnotebook.errors import LedgerConflict
 from dpnotebook.planner.explain import ROWS_OF_RANK
+from dpnotebook.planner.plan import KEPT
 from dpnotebook.planner.plan_json import planned_from_json
 
 ROUNDING = 1 + 2e-6  # what planning screens and what is shown is computed in another order
@@ -206,12 +208,22 @@ class _Check:
         if self.session.ledger.spent - before != plan.cost.units:
             raise self.broken(f"{plan.cost.units} units were announced, {self.session.ledger.spent - before} paid")
         accuracy = query.accuracy
-        of_ranks = plan.unit == ROWS_OF_RANK  # planned in ranks, and asked for in what the column is counted in
-        if accuracy.error is not None and not of_ranks and plan.error > accuracy.error * ROUNDING:
+        if accuracy.error is not None and plan.unit == ROWS_OF_RANK:  # asked for in what the column is counted in
+            self.kept(release, accuracy.error)
+        elif accuracy.error is not None and plan.error > accuracy.error * ROUNDING:
             raise self.broken(f"an error of {plan.error} was planned for error={accuracy.error}")
         if accuracy.variance is not None and plan.std_error**2 > accuracy.variance * ROUNDING:
             raise self.broken(f"a variance of {plan.std_error**2} was planned for variance={accuracy.variance}")
         return release, plan
+
+    def kept(self, release, error):
+        """Check that intervals of quantiles are as short as was asked for, or that it is said that they are not."""
+        widths = [
+            float(((upper - lower) / 2).max())
+            for _, _, lower, upper in map(partial(numbers_of, release), release.names)
+        ]
+        if max(widths) > KEPT * error and not any("is not kept" in note for note in release.notes):
+            raise self.broken(f"intervals reach {max(widths)} for error={error}, and nothing is said of that")
 
     def finite(self, release):
         """Check that every number is finite and in its interval."""
