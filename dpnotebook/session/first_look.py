@@ -49,6 +49,7 @@ TELLS = 16  # as far as a step tells that was at least one part in so many of wh
 NEARLY = 0.995  # of what is left: epsilons are written with three digits
 LAST = 1.5  # what is left is paid at once where it is worth at least so many times the last step
 MISSED = 2  # after an error was missed, at least so many times as much is paid next
+NOISE_IS = " with what bounds take, and noise alone is within it"
 DAY = timedelta(days=1)  # in which errors of dates are counted
 
 Decide = Callable[[Accuracy], Query]
@@ -81,7 +82,7 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     ceiling = accountant.total // MOST
     if plan is not None:
         if plan.cost.units < (units * WORTH if accountant.law.euclidean else ceiling):
-            return query
+            return _going_on(query, decide, ceiling if most is None else min(ceiling, accountant.units(most)))
         if plan.affordable:
             ceiling = plan.cost.units + plan.cost.units // BESIDE
     if most is not None:
@@ -102,6 +103,17 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
             break  # a price is known, and no look finds a lower one
         units *= STEP  # what is known was found with much noise
     return query
+
+
+def _going_on(query: Query, decide: Decide, most: int) -> Query:
+    """Return a query whose price is known from earlier looks: these leave bounds as rough as they were.
+
+    What bounds take comes on top of the noise, as after a first look; so what keeps the noise is a first step here.
+    """
+    plan, most = query.plan, min(most, query.session.ledger.remaining)
+    if not _is_bounded(query) or not plan.affordable or plan.forbidden or MISSED * plan.cost.units > most:
+        return query
+    return replace(query, look=Look(query, most, decide, None))
 
 
 def _answered_by(query: Query, first: Query) -> Query:
@@ -248,9 +260,16 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
     elif why or look.sure is not None:
         why = f"{why or _reach(release)}. Asked again, its price is planned anew"
     else:
-        why = _reach(release)
-        why += "" if _is_of_quantiles(query) else " with what bounds take, and noise alone is within it"
+        why = _reach(release) + ("" if _is_of_quantiles(query) else NOISE_IS)
     return _told(query, release, numbers, why, paid)
+
+
+def with_reach(query: Query, release: Release) -> Release:
+    """Return the answer to a query without a look, and whether its error holds for the noise alone."""
+    if query.accuracy.error is None or not _is_bounded(query) or _holds(release, query):
+        return release
+    said = f"{query.accuracy.text} is not kept: {_reach(release)}{NOISE_IS}. An epsilon= of more finds bounds anew"
+    return replace(release, notes=(*release.notes, said))
 
 
 def _as(query: Query, step: Query) -> Query:
@@ -322,11 +341,12 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
 
     The last one takes all that is left, which finds bounds better than a part of it would. None where intervals reach
     so far that far more would not do: they become shorter as noise does, or faster, as bounds that noise hid are found.
+    What a small step tells of that is no reason.
     """
     if look.sure is None:
         error = _error(query, release)
         times = _farthest(release) / error if error > 0 else math.inf
-        if last * times**query.session.ledger.accountant.law.power > HOPELESS * left:
+        if last * times**query.session.ledger.accountant.law.power > HOPELESS * left and left <= TELLS * last:
             return None
     steps = [(worth * last, left // 2) for worth in (STEP, MISSED)]
     if look.sure is None and LAST * last <= left:

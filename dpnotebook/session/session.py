@@ -960,14 +960,11 @@ class Session(ShowsCard):
         >>> session.run(session.table("patients").count(error=25)).value
         1000.0
         """
-        mechanism = self._mechanism(query)
+        self._mechanism(query)  # a closed session answers nothing, however it is asked
         routed = query.routed()
         if routed.look is not None:
-            return first_look.answered(routed, lambda step: self.run(step, progress))
-        asked = mechanism if routed is query else self._mechanism(routed)
-        release = self._pipeline.run(asked, routed, told(progress))
-        self._changed()
-        return release
+            return first_look.answered(routed, lambda step: self._run(step, progress))
+        return first_look.with_reach(routed, self._run(routed, progress))
 
     def release(self, number: int) -> Release:
         """Return a recorded release again, at no cost.
@@ -1556,6 +1553,12 @@ class Session(ShowsCard):
     def _amount(self, units: int, thresholds: Fraction) -> Amount:
         accountant = self.ledger.accountant
         return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
+
+    def _run(self, query: Query, progress: Progress | None) -> Release:
+        routed = query.routed()
+        release = self._pipeline.run(self._mechanism(routed), routed, told(progress))
+        self._changed()
+        return release
 
     def _plan(self, query: Query) -> Plan:
         mechanism = self._mechanism(query)

@@ -20,8 +20,8 @@ from dpnotebook.sql.profile_keys import Books, all_keys, range_keys, ranged, rec
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import ValueHistogram
 
-COARSER = 4  # a histogram serves until a new one would have so many times less noise, where it found what it was for
-HIDDEN = 2  # the same where noise hid that
+COARSER = 1.6  # a histogram serves until a new one would have so many times less noise, where it found what it was for
+HIDDEN = 1.3  # the same where noise hid that
 # Bounds of pairs are chosen for so many times the noise of a mean: vectors with products in them are clipped to norms
 # that are several times the number of rows of a unit.
 NOISIER = 4.0
@@ -58,8 +58,12 @@ def serves(units: int, wanted: int, law: Law, *, hidden: bool = False) -> bool:
     hidden
         Whether noise hid what it was for.
     """
-    times: int = (HIDDEN if hidden else COARSER) ** law.power
-    return units * times >= wanted
+    return noise_anew(units, wanted, law) * (HIDDEN if hidden else COARSER) >= 1.0
+
+
+def noise_anew(units: int, wanted: int, law: Law) -> float:
+    """Return how many times the noise of a histogram another one would have; arguments as for `serves`."""
+    return float((units / max(wanted, 1)) ** (1.0 / law.power))
 
 
 @dataclass(frozen=True)
