@@ -20,8 +20,11 @@ from dpnotebook.sql.profile_keys import Books, all_keys, range_keys, ranged, rec
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.value_histogram import ValueHistogram
 
-COARSER = 1.6  # a histogram serves until a new one would have so many times less noise, where it found what it was for
-HIDDEN = 1.3  # the same where noise hid that
+COARSER = 4  # a histogram serves until a new one would have so many times less noise, where it found what it was for
+HIDDEN = 2  # the same where noise hid that
+# The same of how many rows, or different values, units have: how many answers lack is told by nothing else. Shares that
+# statements of one price have for it are 2.5 times apart.
+OF_NUMBERS = 2.6
 # Bounds of pairs are chosen for so many times the noise of a mean: vectors with products in them are clipped to norms
 # that are several times the number of rows of a unit.
 NOISIER = 4.0
@@ -46,7 +49,7 @@ def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> list[tuple[in
     return found
 
 
-def serves(units: int, wanted: int, law: Law, *, hidden: bool = False) -> bool:
+def serves(units: int, wanted: int, law: Law, *, hidden: bool = False, coarser: float = COARSER) -> bool:
     """Return whether a histogram serves where another one could be measured, which would have less noise.
 
     Parameters
@@ -57,8 +60,10 @@ def serves(units: int, wanted: int, law: Law, *, hidden: bool = False) -> bool:
         Of the noise, which decides by how much that grows less.
     hidden
         Whether noise hid what it was for.
+    coarser
+        Until that has so many times less.
     """
-    return noise_anew(units, wanted, law) * (HIDDEN if hidden else COARSER) >= 1.0
+    return noise_anew(units, wanted, law) * (HIDDEN if hidden else coarser) >= 1.0
 
 
 def noise_anew(units: int, wanted: int, law: Law) -> float:

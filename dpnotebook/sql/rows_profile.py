@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.aggregates.units_rows import Addend, Averaged, nearly_best, rows_to_count
 from dpnotebook.sql.aggregates.weights_moved import AVERAGED, PAIRED, RANKED
-from dpnotebook.sql.known_values import serves
+from dpnotebook.sql.known_values import OF_NUMBERS, serves
 from dpnotebook.sql.level_texts import dumps, level_texts
 from dpnotebook.sql.profile import noise_of_one
 from dpnotebook.sql.profile_keys import Books, recorded
@@ -80,7 +80,7 @@ def known_rows(select: PrivateSelect, books: Books) -> KnownRows | None:
 
 def is_enough(known: KnownRows, wanted: int, law: Law) -> bool:
     """Return whether a histogram serves where another one could be measured for so many units."""
-    return serves(known.told.units, wanted, law, hidden=known.told.end is None)
+    return serves(known.told.units, wanted, law, hidden=known.told.end is None, coarser=OF_NUMBERS)
 
 
 def counted_rows(told: RowHistogram, select: PrivateSelect, costs: Shares, accountant: Accountant) -> CountedRows:

@@ -27,7 +27,7 @@ from dpnotebook.sql.aggregates.new_values import NewValues
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.known_values import serves
+from dpnotebook.sql.known_values import OF_NUMBERS, serves
 from dpnotebook.sql.profile import Clip, noise_of_one
 from dpnotebook.sql.profile_keys import Books, most_precise, values_key
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
@@ -50,7 +50,7 @@ class KnownNewValues:
 
     def is_enough(self, wanted: int, law: Law) -> bool:
         """Return whether it serves where it could be found anew for so many units; see `KnownValues`."""
-        return serves(self.units, wanted, law, hidden=self.found.hidden)
+        return serves(self.units, wanted, law, hidden=self.found.hidden, coarser=OF_NUMBERS)
 
     def clip(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> Clip:
         """Return how many values of a unit count, as suits what the aggregate may cost, and how many are missed."""

@@ -22,7 +22,7 @@ from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, cost_of_finding, counts_values, of_rows, shares
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, counts_values
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
@@ -31,18 +31,17 @@ from dpnotebook.sql.aggregates.lost_parts import lost_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
 from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.known_values import known_ranges, noise_anew
-from dpnotebook.sql.measured_units import known_units
+from dpnotebook.sql.known_values import noise_anew
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
-from dpnotebook.sql.profile import Norms, certain_clips, known_norms, still_suits
+from dpnotebook.sql.profile import Norms, known_norms, still_suits
 from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, alone, answers
-from dpnotebook.sql.reuse.outlines import outline
+from dpnotebook.sql.reuse.outlines import SHARPER, outline
 from dpnotebook.sql.reuse.rows import relation_keys
 from dpnotebook.sql.rows_profile import known_rows, rows_still_suit
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import statement_from_json
-from dpnotebook.sql.values_profile import known_new_values, still_suit
+from dpnotebook.sql.values_profile import still_suit
 from dpnotebook.strategy import Strategy
 
 # In plans: whether rows are sampled by a secret that the same statement has again, or by one of this charge alone.
@@ -171,7 +170,7 @@ def _at_accuracy(
             one = _at_least(at, books.accountant.least_units(accuracy.epsilon))
             if one is None:
                 return None
-            finer = _noise_of_histograms(statement.selects[0], one.units, norms(), books)
+            finer = noise_anew(_price_of_bounds(released.number, books), one.units, books.accountant.law)
             return one if _bounds_still_suit(one, finer, accuracy.confidence) else None
         if any(part.layers for part in released.measuring.parts):
             return None  # how wrong it will be depends on what is measured, and an error is a promise
@@ -208,24 +207,15 @@ def _units_for(
     return least(reached, aim, books.accountant, from_below=False)
 
 
-def _noise_of_histograms(
-    select: PrivateSelect, units: int, norms: Mapping[int, Norms], books: StatementBooks
-) -> list[float]:
-    """Return how many times the noise of what bounds are known from it would have, were it found for a price anew.
-
-    Of each aggregate; 1 where nothing would be found.
-    """
-    law, costs = books.accountant.law, shares(select, units, books.accountant, certain_clips(select))
-    found = [1.0] * len(select.aggregates)
-    for known in (norms, known_ranges(select, books), known_new_values(select, books), known_units(select, books)):
-        for i, one in known.items():
-            if (wanted := cost_of_finding(select, costs, i)) > 0:
-                found[i] = min(found[i], noise_anew(one.units, wanted, law))
-    rows, of_all = known_rows(select, books), of_rows(select, units)
-    return found if rows is None else [min(one, noise_anew(rows.told.units, of_all, law)) for one in found]
+def _price_of_bounds(number: int, books: StatementBooks) -> int:
+    """Return what the release cost that has its bounds from what it measured: the first of those made sharper."""
+    record = books.get(number)
+    while (sharpened := record.plan.get(SHARPER, {}).get("of")) is not None:
+        record = books.get(sharpened)
+    return int(record.plan["units"])
 
 
-def _bounds_still_suit(one: Sharper, finer: Sequence[float], confidence: float) -> bool:
+def _bounds_still_suit(one: Sharper, finer: float, confidence: float) -> bool:
     """Return whether values may stay between the bounds of a release: others, for less noise, take less from an answer.
 
     As much less, about, as there is less noise: what bounds take and noise are balanced when they are chosen. What may
@@ -233,9 +223,9 @@ def _bounds_still_suit(one: Sharper, finer: Sequence[float], confidence: float) 
     """
     released = one.known.measuring
     every = estimate(released, one.known.numbers, confidence)
-    for part, error, mine, anew in zip(released.parts, one.errors, every, finer, strict=True):
+    for part, error, mine in zip(released.parts, one.errors, every, strict=True):
         scales = [(one.scales[block], released.blocks[block].scale) for block in part.blocks]
-        less = min([float(new / old) for new, old in scales if new is not None] + [anew])
+        less = min([float(new / old) for new, old in scales if new is not None] + [finer])
         taken, noise = KAPPA * _moved(part, mine), float(np.max(error.std_error))
         if less < MUCH_LESS and math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken):
             return False
