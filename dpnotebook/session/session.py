@@ -277,7 +277,7 @@ class Session(ShowsCard):
         0.0
         """
         policy = read_policy(path)
-        if unknown := sorted(set(options) - {"planner", "confirm", "confirm_above", "timeout", "purchases"}):
+        if unknown := sorted(set(options) - {"planner", "confirm", "confirm_above", "timeout", "purchases", "analyst"}):
             raise ArgumentError(f"from_policy() takes no {shorten(unknown[0])[1:-1]}=; the policy says the rest")
         policy = replace(policy, reason="" if reason is None else checked_reason(reason))
         place = ledger_of(policy, ledger)
