@@ -20,6 +20,7 @@ from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name, sampled
 from dpnotebook.session.coarser_keys import key_labels
+from dpnotebook.session.kept_here import KeptHere
 from dpnotebook.session.release_habits import PLOTS, as_of_frame, refuse_arithmetic, refuse_comparison, refuse_plot
 from dpnotebook.session.together import misses_together
 from dpnotebook.views import ShowsCard, view
@@ -53,7 +54,7 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Release(ShowsCard):
+class Release(KeptHere, ShowsCard):
     """The answer to a question, as it was recorded in the ledger.
 
     Parameters
@@ -131,6 +132,14 @@ class Release(ShowsCard):
     budget: BudgetState | None = field(default=None, compare=False)
     origin: str = field(default="", repr=False, compare=False)
     tables: Tables | None = field(default=None, repr=False, compare=False)
+
+    def _elsewhere(self) -> str:
+        """Return what to write instead of pickling it."""
+        there = f", or read it there: session.release({self.number})" if self.number else ""
+        return f"Hand on its numbers, which are public: release.to_frame(), release.to_csv(path){there}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Release:
+        return self if self.unread else replace(self, frame=self.frame.copy())
 
     @property
     def table(self) -> str:

@@ -66,6 +66,7 @@ from dpnotebook.session.growing import (
     place_of,
 )
 from dpnotebook.session.instead import refuse_of_session
+from dpnotebook.session.kept_here import KeptHere
 from dpnotebook.session.listing import Listing
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
@@ -97,7 +98,7 @@ MOST_ROWS = 10**6
 _latest: Session | None = None
 
 
-class Session(ShowsCard):
+class Session(KeptHere, ShowsCard):
     """The budget for a set of tables, and everything that was ever answered from it.
 
     Parameters
@@ -282,6 +283,10 @@ class Session(ShowsCard):
         policy = replace(policy, reason="" if reason is None else checked_reason(reason))
         place = ledger_of(policy, ledger)
         return cls(policy.budget, place, policy=policy, **options)
+
+    def _elsewhere(self) -> str:
+        """Return what to write instead of pickling it."""
+        return "Open the ledger there, with dpn.Session(...), and protect the tables"
 
     def _forget_parent(self) -> None:
         """Forget, in a forked child, who is told of releases: widgets are the parent's."""
