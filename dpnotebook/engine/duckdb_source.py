@@ -73,6 +73,11 @@ class DuckDBSource(Source):
         return FrameColumns(*carried(executor, relation))
 
     @property
+    def at_hand(self) -> bool:
+        """Whether its rows were taken."""
+        return self.rows is not None
+
+    @property
     def zoned(self) -> frozenset[str]:
         """Columns of moments among the rows that were taken, whose types there are others."""
         types = {} if self.rows is None else self.rows.types

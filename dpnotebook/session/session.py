@@ -616,7 +616,8 @@ class Session(KeptHere, ShowsCard):
         data
             A pandas or polars DataFrame, or a table of pyarrow; the path of a Parquet file; (database, table) with a
             DuckDB file or connection, the address "postgresql://..." or a Spark session; or a Spark DataFrame, which
-            must give the same rows whenever it is asked.
+            must give the same rows whenever it is asked. The values of a frame, or of a table in a connection of
+            DuckDB, are copied, and are known groups; other tables are read where they are when something is measured.
         name
             What to call it in SQL.
         public
@@ -669,7 +670,10 @@ class Session(KeptHere, ShowsCard):
                     "this session was closed; open another on its ledger, which has every answer"
                 ) from None
             known = ", ".join(self._tables) or "none so far"
-            raise NotProtected(f"no table {shorten(name)} is protected in this session (protected: {known})") from None
+            said = f"no table {shorten(name)} is protected in this session (protected: {known})"
+            if isinstance(name, str) and name in self.ledger.tables():
+                said += f". The ledger has what was answered of it: session.protect(data, {shorten(name)}) is enough"
+            raise NotProtected(said) from None
 
     def tables(self) -> pd.DataFrame:
         """Return what is protected: name, attributes, cells, unit, population, max_rows, parts.
