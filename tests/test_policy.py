@@ -342,6 +342,8 @@ def test_one_small_group_asked_alone_is_withheld(sizes):
     assert len(release) == 0
     with pytest.raises(dpn.WorkloadError, match="withheld"):
         _ = release.value
+    with pytest.raises(dpn.WorkloadError, match="nothing to add up: one group is withheld"):
+        release.sum()
 
 
 def test_small_groups_of_statements_are_withheld(sizes):
