@@ -176,3 +176,21 @@ def test_of_groups_that_are_all_hidden_there_is_no_total():
             release.sum()
         with pytest.raises(WorkloadError, match="there is nothing to compare: no group has enough people"):
             dpn.compare(release, release)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("SELECT SUM(n) AS total FROM (SELECT ward, COUNT(*) AS n FROM wards GROUP BY ward)", True),
+        ("SELECT ward, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM wards GROUP BY ward", True),
+        ("SELECT ward, COUNT(*) AS n FROM wards GROUP BY ROLLUP (ward)", True),
+        ("SELECT ward, COUNT(*) AS n, SUM(1) + 1 AS more FROM wards GROUP BY ward ORDER BY n", False),
+        ("SELECT COUNT(*) AS n FROM wards", False),
+    ],
+)
+def test_totals_in_sql_say_that_hidden_groups_are_not_in_them(asked, told):
+    frame = pd.DataFrame({"ward": ["A"] * 500 + ["B"] * 500 + [f"rare {number}" for number in range(300)]})
+    with closing(dpn.Session(dpn.Budget(4.0, 1e-6), ":memory:")) as session:
+        session.protect(frame, "wards")
+        notes = " ".join(session.sql(asked, epsilon=1.0).run().notes)
+        assert ("those hidden for having too few people are not in them" in notes) == told
