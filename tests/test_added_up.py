@@ -164,3 +164,33 @@ def test_few_answers_that_rest_on_many_numbers_are_redrawn_by_what_these_count_f
         monkeypatch.setattr(redraws, "MOST_WEIGHTS", 0)
         assert np.allclose(together, release.samples(500)["value"], rtol=0, atol=1e-9)
         assert one_by_one
+
+
+def test_of_groups_that_are_all_hidden_there_is_no_total():
+    frame = pd.DataFrame({"code": [f"c{number}" for number in range(2_000)]})  # nobody shares one
+    with closing(dpn.Session(dpn.Budget(2.0, 1e-6), ":memory:")) as session:
+        session.protect(frame, "codes")
+        release = session.sql("SELECT code, COUNT(*) AS n FROM codes GROUP BY code", epsilon=0.5).run()
+        assert release.frame.empty
+        with pytest.raises(WorkloadError, match="no group is shown, so there is nothing to add up"):
+            release.sum()
+        with pytest.raises(WorkloadError, match="there is nothing to compare: no group has enough people"):
+            dpn.compare(release, release)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("SELECT SUM(n) AS total FROM (SELECT ward, COUNT(*) AS n FROM wards GROUP BY ward)", True),
+        ("SELECT ward, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM wards GROUP BY ward", True),
+        ("SELECT ward, COUNT(*) AS n FROM wards GROUP BY ROLLUP (ward)", True),
+        ("SELECT ward, COUNT(*) AS n, SUM(1) + 1 AS more FROM wards GROUP BY ward ORDER BY n", False),
+        ("SELECT COUNT(*) AS n FROM wards", False),
+    ],
+)
+def test_totals_in_sql_say_that_hidden_groups_are_not_in_them(asked, told):
+    frame = pd.DataFrame({"ward": ["A"] * 500 + ["B"] * 500 + [f"rare {number}" for number in range(300)]})
+    with closing(dpn.Session(dpn.Budget(4.0, 1e-6), ":memory:")) as session:
+        session.protect(frame, "wards")
+        notes = " ".join(session.sql(asked, epsilon=1.0).run().notes)
+        assert ("those hidden for having too few people are not in them" in notes) == told

@@ -693,7 +693,8 @@ MISTAKES = [
     ),
     (
         "protect(domain={'age': dpn.Range(0, 99)}, unit=['pid'])",
-        'unit= is the column that says whose row it is, or dpn.Unit("patient", column="patient_id"),',
+        'unit= is the column that says whose row it is, or dpn.Unit("patient", column="patient_id"), not a list. '
+        "Of several columns make one, in the frame or in a view, such as clinic || '-' || number",
     ),
     ("protect(domain={'sex': ['F', 'F']})", "column 'sex': the level 'F' is listed twice"),
     (

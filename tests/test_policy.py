@@ -267,6 +267,14 @@ def test_all_kernels_together(written):
         session.close()
 
 
+def test_who_asks_is_said_beside_a_policy(written):
+    for analyst in ("anna", "bert"):
+        with dpn.Session.from_policy(written(PURE), "clinic.ledger", analyst=analyst) as session:
+            patients = session.protect(example_patients(), "patients", domain=DOMAIN)
+            patients.count(epsilon=0.1, fresh=True).run()
+    assert dpn.audit_ledger("clinic.ledger").history()["analyst"].tolist() == ["anna", "bert"]
+
+
 def test_a_purchase_above_the_limit_is_left_out(opened):
     limited = "[budget]\nepsilon = 8.0\n[limits]\nquestion = 0.5\n"
     session, other = opened(limited), dpn.Session(dpn.Budget(epsilon=8.0))
@@ -334,6 +342,8 @@ def test_one_small_group_asked_alone_is_withheld(sizes):
     assert len(release) == 0
     with pytest.raises(dpn.WorkloadError, match="withheld"):
         _ = release.value
+    with pytest.raises(dpn.WorkloadError, match="nothing to add up: one group is withheld"):
+        release.sum()
 
 
 def test_small_groups_of_statements_are_withheld(sizes):

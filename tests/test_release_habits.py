@@ -76,7 +76,7 @@ def test_its_frame_may_be_changed(patients):
 @pytest.mark.parametrize("verb", ["to_markdown", "to_latex", "to_html"])
 def test_habits_of_pandas_that_do_not_fit_are_said(patients, verb):
     release = patients.histogram("sex", epsilon=0.1).run()
-    with pytest.raises(TypeError, match=rf"{verb}\(\) takes no index=; it takes nothing"):
+    with pytest.raises(TypeError, match=rf"{verb}\(\) takes no index=; it takes path"):
         getattr(release, verb)(index=False)
 
 
@@ -113,3 +113,24 @@ def test_kinds_that_do_not_fit_are_refused_with_what_to_write(patients, kind, by
     release = patients.groupby(by).count(epsilon=0.1).run()
     with pytest.raises(dpn.ArgumentError, match=message):
         release.plot(kind=kind)
+
+
+def test_tables_are_written_to_files(patients, tmp_path):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    for kind, name in (("html", "table.html"), ("latex", "table.tex"), ("markdown", "table.md")):
+        write = getattr(release, f"to_{kind}")
+        assert write(tmp_path / name) is None
+        assert (tmp_path / name).read_text(encoding="utf-8") == write()
+        with pytest.raises(dpn.DPError, match=f"to_{kind} takes the path of a file, such as '{name}', not 3"):
+            write(3)
+
+
+def test_a_frame_of_a_release_has_its_columns():
+    frame = pd.DataFrame({"Größe (cm)": [1, 2, 3] * 100})
+    with dpn.Session(dpn.Budget(1.0)) as session:
+        session.protect(frame, "sizes", domain={"Größe (cm)": dpn.Range(1, 3)})
+        release = session.table("sizes").histogram("Größe (cm)", epsilon=0.5).run()
+        assert pd.DataFrame(release).equals(release.frame)
+        first = next(iter(release))
+        assert (first[0], first.value) == (1, release.frame["value"].iloc[0])
+        assert list(first._asdict()) == release.frame.columns.tolist()

@@ -175,8 +175,14 @@ def test_a_release_of_a_table_that_is_not_protected_here(opened, people, tmp_pat
     number = people.dp.count(epsilon=0.1).run().number
     alone = dpn.Session(PURE, path)
     assert alone.history()["question"].tolist() == ["COUNT"]
-    with pytest.raises(dpn.NotProtected, match=r"no table 'people' is protected in this session"):
-        alone.release(number)
+    known = r"no table 'people' is protected in this session .*: session\.protect\(data, 'people'\) is enough"
+    for look in (alone.release, alone.code, alone.retry):
+        with pytest.raises(dpn.NotProtected, match=known):
+            look(number)
+    with pytest.raises(dpn.NotProtected, match=r"\(protected: none so far\)$"):
+        alone.table("nobody")
+    alone.protect(people, "people")
+    assert alone.release(number).number == number
     alone.close()
 
 

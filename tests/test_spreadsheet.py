@@ -25,7 +25,7 @@ def from_text(value):
 
 
 def cells(path):
-    with open(path, newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8-sig") as file:
         return list(csv.reader(file))
 
 
@@ -88,3 +88,25 @@ def test_a_path_is_asked_for(tmp_path):
             write_csv(pd.DataFrame({"k": [1]}), wrong)
     with pytest.raises(dpn.DPError, match=r"nowhere.*there is no such folder"):
         write_csv(pd.DataFrame({"k": [1]}), tmp_path / "nowhere" / "out.csv")
+
+
+def test_letters_beyond_ascii_are_marked_as_utf_8(tmp_path):
+    for name, marked in (("Größe", True), ("size", False)):
+        write_csv(pd.DataFrame({name: ["x"]}), tmp_path / "out.csv")
+        assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbf") == marked
+        assert pd.read_csv(tmp_path / "out.csv").columns.tolist() == [name]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("none/out.csv", "there is no such folder"),
+        (".", "directory"),
+        (3, "takes the path of a file"),
+        ("a\0b", "no path"),
+    ],
+)
+def test_what_cannot_be_written(path, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dpn.DPError, match=message):
+        write_csv(pd.DataFrame({"k": ["x"]}), path)

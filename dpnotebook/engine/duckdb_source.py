@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,6 +73,11 @@ class DuckDBSource(Source):
         return FrameColumns(*carried(executor, relation))
 
     @property
+    def at_hand(self) -> bool:
+        """Whether its rows were taken."""
+        return self.rows is not None
+
+    @property
     def zoned(self) -> frozenset[str]:
         """Columns of moments among the rows that were taken, whose types there are others."""
         types = {} if self.rows is None else self.rows.types
@@ -108,7 +114,7 @@ class DuckDBSource(Source):
         if self.rows is not None:
             return of_frame(self.rows, self.rows.names)
         assert isinstance(self.database, Path)
-        return DuckDBExecutor(sealed(attached={"source": self.database})), f"source.{identifier(self.table)}"
+        return DuckDBExecutor(sealed(attached={"source": self.database})), f"source.{self._named}"
 
     @contextmanager
     def reading(self, columns: Sequence[str], unit: str | None) -> Iterator[tuple[Executor, str]]:
@@ -127,7 +133,7 @@ class DuckDBSource(Source):
     def relation_in(self, attached: Mapping[Path, str]) -> str:
         """Return the SQL of the table in its file."""
         assert isinstance(self.database, Path)
-        return f"{attached[self.database.resolve()]}.{identifier(self.table)}"
+        return f"{attached[self.database.resolve()]}.{self._named}"
 
     def shows(self, protected: Source) -> bool:
         """Return whether it is a protected table in DuckDB, or a view of one or of a protected file."""
@@ -139,10 +145,15 @@ class DuckDBSource(Source):
 
         with contextlib.suppress(duckdb.Error, EngineError):  # a connection was closed: then only the rows can tell
             if self._same_database(protected):
-                name = protected.table.casefold()
-                if self.table.casefold() == name or any(name in words(text) for text in self.definitions()):
+                name = protected._last.casefold()
+                if self._is(protected) or any(name in words(text) for text in self.definitions()):
                     return True
         return self.rows is not None and protected.rows is not None and equal(self.rows, protected.rows)
+
+    def _is(self, other: DuckDBSource) -> bool:
+        """Return whether it is the table of that name; where one says no schema, that may be any."""
+        mine, others = self._parts[::-1], other._parts[::-1]
+        return all(one.casefold() == two.casefold() for one, two in zip(mine, others, strict=False))
 
     def _same_database(self, other: DuckDBSource) -> bool:
         if self.database is other.database:
@@ -157,11 +168,39 @@ class DuckDBSource(Source):
         """A connection that sees the table as it is stored, at one moment."""
         if isinstance(self.database, Path):
             _ = self.stamp
-            return DuckDBExecutor(sealed(attached={"source": self.database})), f"source.{identifier(self.table)}"
+            executor = DuckDBExecutor(sealed(attached={"source": self.database}))
+            return executor, f"source.{self._named_in(executor)}"
         cursor = opened(self.database.cursor())
         # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
         cursor.execute("BEGIN TRANSACTION")
-        return DuckDBExecutor(cursor), identifier(self.table)
+        executor = DuckDBExecutor(cursor)
+        return executor, self._named_in(executor)
+
+    def _named_in(self, executor: DuckDBExecutor) -> str:
+        """Return the SQL of the table's name: one that has dots in it, or else one in a schema."""
+        named = literal(self.table)  # looked up: what fails would end the transaction
+        found = executor.columns(
+            f"SELECT count(*) AS n FROM (SELECT table_name AS name FROM duckdb_tables() UNION ALL "
+            f"SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower({named})"
+        )
+        parts = (self.table,) if found["n"][0] else parts_of(self.table)
+        return ".".join(map(identifier, parts))
+
+    @cached_property
+    def _named(self) -> str:
+        """The SQL of its name in the database."""
+        relation = self._raw[1]
+        return relation.removeprefix("source.") if isinstance(self.database, Path) else relation
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        """Its name, after that of its schema where that is said."""
+        return parts_of(self._named)
+
+    @property
+    def _last(self) -> str:
+        """Its name without that of its schema."""
+        return self._parts[-1]
 
     @cached_property
     def file(self) -> Path | None:
@@ -191,18 +230,19 @@ class DuckDBSource(Source):
         """Return what the table is as a view, and the views that it is made of; nothing for a table."""
         executor, _ = self._stored()
         found = executor.columns("SELECT lower(view_name) AS name, sql FROM duckdb_views() WHERE NOT internal")
-        views = dict(zip(found["name"].tolist(), found["sql"].tolist(), strict=True))
-        waiting, texts = [self.table.lower()], []
+        views: dict[str, list[str]] = {}  # schemas may have views of the same name: all of them
+        for name, text in zip(found["name"].tolist(), found["sql"].tolist(), strict=True):
+            views.setdefault(name, []).append(text)
+        waiting, texts = [self._last.lower()], []
         while waiting:
-            text = views.pop(waiting.pop(), None)
-            if text is not None:
-                texts.append(text)
-                waiting += [name for name in views if name in text.lower()]
+            here = views.pop(waiting.pop(), [])
+            texts += here
+            waiting += [name for name in views if any(name in text.lower() for text in here)]
         return texts
 
     def _is_worked_out(self, executor: DuckDBExecutor) -> bool:
         """Whether the table is a view, or has columns that are worked out when it is read."""
-        here, name = "database_name = 'source' AND", f"lower({literal(self.table)})"
+        here, name = "database_name = 'source' AND", f"lower({literal(self._last)})"
         views = f"SELECT 1 AS one FROM duckdb_views() WHERE {here} lower(view_name) = {name}"
         made = f"SELECT 1 AS one FROM duckdb_tables() WHERE {here} lower(table_name) = {name}"
         generated = f"{made} AND contains(sql, 'GENERATED ALWAYS')"
@@ -256,6 +296,18 @@ class DuckDBSource(Source):
         assert executor.connection is not None
         found = executor.connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
         return keyed(key, "table", *columns, repr(found).encode())
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """Return the parts of a name of a table, as it is written in SQL: those in quotes without them.
+
+    >>> parts_of('clinic."the ""new"" visits"')
+    ('clinic', 'the "new" visits')
+    """
+    if not re.fullmatch(r'(?:"(?:[^"]|"")+"|[^".]+)(?:\.(?:"(?:[^"]|"")+"|[^".]+))*', name):
+        return (name,)
+    found = re.findall(r'"((?:[^"]|"")+)"|([^".]+)', name)
+    return tuple(quoted.replace('""', '"') if quoted else plain for quoted, plain in found)
 
 
 def duckdb_source(database: Any, table: str) -> DuckDBSource:

@@ -25,7 +25,8 @@ def same_file(one: Path, other: Path) -> bool:
 
 def words(text: str) -> set[str]:
     """Return the names that a text of SQL holds, casefolded."""
-    return {(quoted or word).casefold() for quoted, word in re.findall(r'"((?:[^"]|"")*)"|(\w+)', text)}
+    found = re.findall(r'"((?:[^"]|"")*)"|(\w+)', text)
+    return {(quoted.replace('""', '"') or word).casefold() for quoted, word in found}
 
 
 def equal(one: FrameColumns, other: FrameColumns) -> bool:

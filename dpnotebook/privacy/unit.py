@@ -72,6 +72,8 @@ def column_and_population(unit: Any) -> tuple[str | None, str | None]:
         return None, None
     if not isinstance(unit, str) or not unit:
         said = shorten(unit) if type(unit) in (str, int, float, bool) else f"a {_kind(unit)}"
+        if isinstance(unit, (list, tuple)):
+            said += ". Of several columns make one, in the frame or in a view, such as clinic || '-' || number"
         raise DomainError(f"unit= is the column that says whose row it is, or {EXAMPLE}, not {said}")
     return str(unit), None
 

@@ -36,13 +36,17 @@ def added_up(release: Compared, by: Sequence[str]) -> ComparedAnswers:
     Raises
     ------
     WorkloadError
-        If its answers are of another kind, overlap, or were moved, or it has no such key.
+        If its answers are of another kind, overlap, or were moved, it has no such key, or no row: what is hidden or
+        withheld has a total too, and that is not 0.
     """
     measures = _adding(release)
     for key in by:
         if key not in release.keys:
             known = ", ".join(map(shorten, release.keys)) or "none"
             raise WorkloadError(f"this release has no key {shorten(key)} to add up by; its keys are {known}")
+    if not len(release.frame):
+        why = "".join(f": {one}" for one in release.notes[:1])
+        raise WorkloadError(f"no group is shown, so there is nothing to add up{why}")
     if release.redraws is None:
         raise WorkloadError("counts that were moved are not redrawn: add up the release as it was measured")
     redraws, kept = release.redraws, [key for key in release.keys if key in by]

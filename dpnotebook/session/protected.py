@@ -14,6 +14,7 @@ from dpnotebook.engine.parts import PartsEngine, PartsSource
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import NotProtected
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.session.kept_here import KeptHere
 from dpnotebook.session.protected_rows import ProtectedRows
 from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.verbs import Verbs
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from dpnotebook.domain import Domain
 
 
-class ProtectedTable(Verbs):
+class ProtectedTable(KeptHere, Verbs):
     """A table under a session's budget, with all the verbs of `df.dp`.
 
     Parameters
@@ -53,6 +54,10 @@ class ProtectedTable(Verbs):
         super().__init__(session, table)
         self.parts: tuple[ProtectedRows, ...] = ()
         self.hold(table, parts)
+
+    def _elsewhere(self) -> str:
+        """Return what to write instead of pickling it."""
+        return "Protect it there, in a session on the same ledger"
 
     def hold(self, table: TableSchema, parts: Sequence[ProtectedRows]) -> None:
         """Be about these rows from now on: a part was added."""

@@ -18,6 +18,7 @@ from dpnotebook.privacy.budget import Amount, positive
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.session.kept_here import KeptHere
 from dpnotebook.session.release import Release
 from dpnotebook.strategy import Strategy
 from dpnotebook.views import ShowsCard, view
@@ -105,7 +106,7 @@ class Look:
 
 
 @dataclass(frozen=True, repr=False)
-class Query(ShowsCard):
+class Query(KeptHere, ShowsCard):
     """A question, how accurate its answer must be, and the session that would answer it.
 
     Parameters
@@ -160,6 +161,10 @@ class Query(ShowsCard):
     shown: Callable[[Release], Release] | None = field(default=None, repr=False, compare=False)
     route: Callable[[Query], Query] | None = field(default=None, repr=False, compare=False, kw_only=True)
     look: Look | None = field(default=None, repr=False, compare=False, kw_only=True)
+
+    def _elsewhere(self) -> str:
+        """Return what to write instead of pickling it."""
+        return "Ask it there, of a session on the same ledger: what was answered costs nothing"
 
     if not TYPE_CHECKING:  # a type checker knows what is here
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name, sampled
 from dpnotebook.session.coarser_keys import key_labels
+from dpnotebook.session.kept_here import KeptHere
 from dpnotebook.session.release_habits import PLOTS, as_of_frame, refuse_arithmetic, refuse_comparison, refuse_plot
 from dpnotebook.session.together import misses_together
 from dpnotebook.views import ShowsCard, view
@@ -53,7 +55,7 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Release(ShowsCard):
+class Release(KeptHere, ShowsCard):
     """The answer to a question, as it was recorded in the ledger.
 
     Parameters
@@ -131,6 +133,14 @@ class Release(ShowsCard):
     budget: BudgetState | None = field(default=None, compare=False)
     origin: str = field(default="", repr=False, compare=False)
     tables: Tables | None = field(default=None, repr=False, compare=False)
+
+    def _elsewhere(self) -> str:
+        """Return what to write instead of pickling it."""
+        there = f", or read it there: session.release({self.number})" if self.number else ""
+        return f"Hand on its numbers, which are public: release.to_frame(), release.to_csv(path){there}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Release:
+        return self if self.unread else replace(self, frame=self.frame.copy())
 
     @property
     def table(self) -> str:
@@ -292,8 +302,14 @@ class Release(ShowsCard):
         return len(self.frame)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows as named tuples, as pandas' `itertuples` without the index: `row.sex`, `row.value`."""
-        return iter(self.frame.itertuples(index=False, name="Answer"))
+        """Yield the rows as named tuples, as pandas' `itertuples` without the index: `row.sex`, `row.value`.
+
+        What is no name in Python goes by its place, `row[0]`; what makes a frame of the rows finds it by its own name.
+        """
+        make: Any = namedtuple
+        named = make("Answer", list(map(str, self.frame.columns)), rename=True)
+        named._fields = tuple(self.frame.columns)
+        return map(named._make, self.frame.itertuples(index=False, name=None))
 
     def __contains__(self, column: object) -> bool:
         """Whether there is a column of this name."""
@@ -737,10 +753,17 @@ class Release(ShowsCard):
         """
         return self.frame.copy()
 
-    def to_markdown(self) -> str:
+    @overload
+    def to_markdown(self) -> str: ...
+
+    @overload
+    def to_markdown(self, path: str | PathLike[str]) -> None: ...
+
+    def to_markdown(self, path: str | PathLike[str] | None = None) -> str | None:
         """Return the answers as a table in Markdown, each with its interval, for GitHub or a notebook's text.
 
-        Values have the digits that their error supports, and texts are escaped.
+        Values have the digits that their error supports, and texts are escaped. Where a path is given, it is written
+        there, as UTF-8, and nothing is returned.
 
         Examples
         --------
@@ -754,12 +777,19 @@ class Release(ShowsCard):
         <BLANKLINE>
         release #1 · measured for 50% of the budget (ε 0.5) · 95% intervals from noise
         """
-        return str(view("markdown", self))
+        return self._handed_on("markdown", path, "table.md")
 
-    def to_latex(self) -> str:
+    @overload
+    def to_latex(self) -> str: ...
+
+    @overload
+    def to_latex(self, path: str | PathLike[str]) -> None: ...
+
+    def to_latex(self, path: str | PathLike[str] | None = None) -> str | None:
         """Return the answers as a `tabular` of LaTeX, each with its interval; its rules are those of booktabs.
 
-        Values have the digits that their error supports, and texts are escaped.
+        Values have the digits that their error supports, and texts are escaped. Where a path is given, it is written
+        there, as UTF-8, and nothing is returned.
 
         Examples
         --------
@@ -776,12 +806,19 @@ class Release(ShowsCard):
         \\bottomrule
         \\end{tabular}
         """
-        return str(view("latex", self))
+        return self._handed_on("latex", path, "table.tex")
 
-    def to_html(self) -> str:
+    @overload
+    def to_html(self) -> str: ...
+
+    @overload
+    def to_html(self, path: str | PathLike[str]) -> None: ...
+
+    def to_html(self, path: str | PathLike[str] | None = None) -> str | None:
         """Return the answers as an HTML table, each with its interval, for a page or a mail: without scripts.
 
-        Values have the digits that their error supports, and texts are escaped.
+        Values have the digits that their error supports, and texts are escaped. Where a path is given, it is written
+        there, as UTF-8, and nothing is returned.
 
         Examples
         --------
@@ -790,7 +827,16 @@ class Release(ShowsCard):
         >>> "<td" in release.to_html()
         True
         """
-        return str(view("html", self))
+        return self._handed_on("html", path, "table.html")
+
+    def _handed_on(self, view_name: str, path: str | PathLike[str] | None, example: str) -> str | None:
+        from dpnotebook.session.spreadsheet import write_text
+
+        text = str(view(view_name, self))
+        if path is None:
+            return text
+        write_text(text, path, f"to_{view_name}", example)
+        return None
 
     def plot(
         self,

@@ -66,6 +66,7 @@ from dpnotebook.session.growing import (
     place_of,
 )
 from dpnotebook.session.instead import refuse_of_session
+from dpnotebook.session.kept_here import KeptHere
 from dpnotebook.session.listing import Listing
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
@@ -97,7 +98,7 @@ MOST_ROWS = 10**6
 _latest: Session | None = None
 
 
-class Session(ShowsCard):
+class Session(KeptHere, ShowsCard):
     """The budget for a set of tables, and everything that was ever answered from it.
 
     Parameters
@@ -277,11 +278,15 @@ class Session(ShowsCard):
         0.0
         """
         policy = read_policy(path)
-        if unknown := sorted(set(options) - {"planner", "confirm", "confirm_above", "timeout", "purchases"}):
+        if unknown := sorted(set(options) - {"planner", "confirm", "confirm_above", "timeout", "purchases", "analyst"}):
             raise ArgumentError(f"from_policy() takes no {shorten(unknown[0])[1:-1]}=; the policy says the rest")
         policy = replace(policy, reason="" if reason is None else checked_reason(reason))
         place = ledger_of(policy, ledger)
         return cls(policy.budget, place, policy=policy, **options)
+
+    def _elsewhere(self) -> str:
+        """Return what to write instead of pickling it."""
+        return "Open the ledger there, with dpn.Session(...), and protect the tables"
 
     def _forget_parent(self) -> None:
         """Forget, in a forked child, who is told of releases: widgets are the parent's."""
@@ -611,7 +616,8 @@ class Session(ShowsCard):
         data
             A pandas or polars DataFrame, or a table of pyarrow; the path of a Parquet file; (database, table) with a
             DuckDB file or connection, the address "postgresql://..." or a Spark session; or a Spark DataFrame, which
-            must give the same rows whenever it is asked.
+            must give the same rows whenever it is asked. The values of a frame, or of a table in a connection of
+            DuckDB, are copied, and are known groups; other tables are read where they are when something is measured.
         name
             What to call it in SQL.
         public
@@ -664,7 +670,10 @@ class Session(ShowsCard):
                     "this session was closed; open another on its ledger, which has every answer"
                 ) from None
             known = ", ".join(self._tables) or "none so far"
-            raise NotProtected(f"no table {shorten(name)} is protected in this session (protected: {known})") from None
+            said = f"no table {shorten(name)} is protected in this session (protected: {known})"
+            if isinstance(name, str) and name in self.ledger.tables():
+                said += f". The ledger has what was answered of it: session.protect(data, {shorten(name)}) is enough"
+            raise NotProtected(said) from None
 
     def tables(self) -> pd.DataFrame:
         """Return what is protected: name, attributes, cells, unit, population, max_rows, parts.

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import csv
 import re
-from os import PathLike, fspath
+from os import PathLike, fsdecode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError, shorten
@@ -18,6 +19,7 @@ from dpnotebook.errors import DPError, shorten
 if TYPE_CHECKING:
     import pandas as pd
 
+MARK = "\ufeff"
 # Spreadsheets drop spaces in front, and take the wide forms of the signs for the signs. What has apostrophes in front
 # gets one more, so that taking one away where this matches gives back what there was.
 _FORMULA = re.compile("'*(?:[\\s\\u200b\\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])")
@@ -25,6 +27,9 @@ _FORMULA = re.compile("'*(?:[\\s\\u200b\\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]
 
 def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a frame to a CSV file: numbers as they are, all texts in quotes, formulas behind an apostrophe.
+
+    It is UTF-8, and begins with the mark of that where it has other letters than ASCII: without it spreadsheets take
+    it for another encoding.
 
     Parameters
     ----------
@@ -38,14 +43,36 @@ def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     DPError
         If that is no path that can be written.
     """
+    text = csv_text(frame)
+    write_text(text if text.isascii() else f"{MARK}{text}", path, "to_csv", "ages.csv")
+
+
+def write_text(text: str, path: str | PathLike[str], verb: str, example: str) -> None:
+    """Write a text to a file, as UTF-8.
+
+    Parameters
+    ----------
+    text
+        What to write.
+    path
+        Where to.
+    verb, example
+        Which method of a release was asked to, and a path that it takes, for what is said of one that it does not.
+
+    Raises
+    ------
+    DPError
+        If that is no path that can be written.
+    """
     try:
-        target = fspath(path)
+        target = fsdecode(path)
     except TypeError:
-        raise DPError(f"to_csv takes the path of a file, such as 'ages.csv', not {shorten(path)}") from None
+        raise DPError(f"{verb} takes the path of a file, such as {example!r}, not {shorten(path)}") from None
     try:
-        _safe(frame).to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC)
+        Path(target).write_text(text, encoding="utf-8", newline="")
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "there is no such folder"
+        missing = isinstance(error, FileNotFoundError)
+        why = "there is no such folder" if missing else getattr(error, "strerror", None) or "it is no path"
         raise DPError(f"{shorten(str(target), 200)} cannot be written: {why}; write another path") from None
 
 

@@ -31,6 +31,7 @@ from dpnotebook.sql.aggregates.expected import clipped, groups_need, taken_told
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.taken import Taken
+from dpnotebook.sql.derived import adds_up_groups
 from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -209,11 +210,13 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
 
 
 def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]) -> Iterator[str]:
-    """Yield what noise hides in some groups, though its bounds are known; or that a threshold hides all of them."""
+    """Yield what noise hides in some groups, though its bounds are known; and what a threshold hides from all."""
     for told, select, frame in zip(record.details["selects"], statement.selects, frames, strict=True):
         measuring = Measuring.from_json(told["measuring"])
         if not len(frame) and measuring.tau is not None:
             yield f"every group is hidden: one needs about {groups_need(measuring):,} units to be shown (95%)"
+        elif measuring.tau is not None and adds_up_groups(statement.outer):
+            yield "totals are of the groups that are shown: those hidden for having too few people are not in them"
         for part, aggregate in zip(measuring.parts, select.aggregates, strict=True):
             groups = sum(bool(np.isnan(value).any()) for value in frame[aggregate.name])
             if part.found and groups:

@@ -34,6 +34,11 @@ ROWWISE = ("joins", "laterals", "group", "having", "distinct", "qualify", "windo
 SHOWING = ("order", "limit", "offset")  # parts that say which rows are shown, and not what is in them
 
 
+def adds_up_groups(outer: str | None) -> bool:
+    """Return whether what is worked out from releases adds up, counts or averages rows of theirs."""
+    return outer is not None and sqlglot.parse_one(outer, read=DIALECT).find(exp.Sum, exp.Count, exp.Avg) is not None
+
+
 @dataclass(frozen=True)
 class DerivedColumns:
     """What a statement works out from its releases.

@@ -521,10 +521,12 @@ def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) ->
         return Fraction(0)
     if not books.threshold_delta:
         unknown = ", ".join(key.name for key in select.keys if key.levels is None) or "these keys"
+        public = ", ".join(select.public)
+        listed = f". All values of a public table, as {public}, are groups where a frame of it is registered"
         raise SQLError(
             f"which groups of {unknown} exist is not known beforehand, and hiding those of few people takes a budget "
             f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown}, or of what it is "
-            "worked out from, in domain="
+            f"worked out from, in domain={listed if public else ''}"
         )
     share = min(books.threshold_delta * units / books.accountant.total, books.threshold_delta)
     if select.delta is not None:

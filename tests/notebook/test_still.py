@@ -288,6 +288,12 @@ def test_pictures_are_written_without_a_browser(table, tmp_path, monkeypatch):
     assert written.getvalue() == (tmp_path / "sexes.svg").read_bytes()
 
 
+def test_a_picture_that_plotly_cannot_write_says_which_need_nothing(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(go.Figure, "to_image", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("\nno kaleido\n")))
+    with pytest.raises(dpn.ArgumentError, match=r"as pdf is left to plotly, which says: no kaleido\. As svg"):
+        table.histogram("sex", epsilon=0.1).run().plot().write_image(tmp_path / "sexes.pdf")
+
+
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [

@@ -129,3 +129,31 @@ def test_values_of_a_public_table_lie_where_it_says(options):
     true = MEMBERS.region.value_counts() * 1_000 / POP.set_index("region").population
     away = (found.rate - true.reindex(found.index)).abs() / found.rate_std_error
     assert (away < 6).all()
+
+
+WHERE_GROUPS = "SELECT name, COUNT(*) AS n FROM members JOIN pop USING (region) GROUP BY name"
+
+
+def test_values_of_a_table_in_a_connection_of_duckdb_are_groups(monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    with duckdb.connect() as connection:
+        connection.register("copied", pd.concat([POP, POP.head(1).assign(region="Nowhere", name="none")]))
+        connection.execute("CREATE TABLE pop AS FROM copied")
+        session = exact_session(dpn.Budget(10.0))  # no delta: nothing could be hidden
+        session.protect(MEMBERS, "members", unit="member", max_rows=1)
+        session.register((connection, "pop"), "pop", public=True)
+        connection.execute("DELETE FROM pop")  # what was registered is what it was then
+        found = session.sql(WHERE_GROUPS, epsilon=1.0).run().frame.set_index("name")["n"]
+    counted = MEMBERS.merge(POP).groupby("name").size().reindex(found.index, fill_value=0)
+    assert found.to_dict() == counted.to_dict()
+    assert found["none"] == 0
+
+
+def test_a_public_table_that_is_read_where_it_is_says_how_its_values_are_groups(tmp_path):
+    POP.to_parquet(tmp_path / "pop.parquet")
+    session = dpn.Session(dpn.Budget(1.0))
+    session.protect(MEMBERS, "members", unit="member", max_rows=1)
+    session.register(tmp_path / "pop.parquet", "pop", public=True)
+    said = r"takes a budget with delta.*All values of a public table, as pop, are groups where a frame of it"
+    with pytest.raises(dpn.SQLError, match=said):
+        _ = session.sql(WHERE_GROUPS, epsilon=0.5).plan

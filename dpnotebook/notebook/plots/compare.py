@@ -47,7 +47,8 @@ def compare(
     Raises
     ------
     WorkloadError
-        If they have other keys or units, no measure in common, or too many levels to stand beside one another.
+        If they have other keys or units, no measure in common, no rows, or too many levels to stand beside one
+        another.
     ArgumentError
         If the names are not two texts, or one of the two is no release.
 
@@ -62,7 +63,7 @@ def compare(
     >>> [trace.name for trace in figure.data if trace.name]
     ['young', 'old']
     """
-    from dpnotebook.notebook.cards.release import facts, scope
+    from dpnotebook.notebook.cards.release import EMPTY, facts, scope
     from dpnotebook.notebook.plots.figure import NotebookFigure
     from dpnotebook.notebook.plots.panels import panelled
     from dpnotebook.notebook.plots.release import dress
@@ -73,6 +74,8 @@ def compare(
     if set(one.keys) != set(other.keys):
         keys = [", ".join(release.keys) or "nothing" for release in (one, other)]
         raise WorkloadError(f"releases are compared by the same keys: not by {keys[0]} and by {keys[1]}")
+    if not (len(one.frame) and len(other.frame)):
+        raise WorkloadError(f"there is nothing to compare: {EMPTY}")
     called = _names(one, other, names)
     pair = _pair(one, other, measure)
     figure = NotebookFigure()

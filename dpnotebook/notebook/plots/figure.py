@@ -81,13 +81,23 @@ class NotebookFigure(go.Figure):  # type: ignore[misc]  # plotly has no types
         Raises
         ------
         ArgumentError
-            If it is no format.
+            If it is no format, or one of plotly's and what that needs is not here.
         """
         kind = _format(format)
         if kind in OTHERS:
-            return bytes(super().to_image(kind, scale=scale, **options))
+            return self._by_plotly(kind, scale, options)
         shown = self._of_size(options)
         return svg(shown).encode() if kind == "svg" else png(shown, FINE if scale is None else scale)
+
+    def _by_plotly(self, kind: str, scale: float | None, options: dict[str, Any]) -> bytes:
+        try:
+            return bytes(super().to_image(kind, scale=scale, **options))
+        except (RuntimeError, ImportError) as error:  # no kaleido, or no browser that it could use
+            lines = [line.strip(" ,.") for line in str(error).splitlines()]
+            said = next(filter(None, lines), type(error).__name__)
+            raise ArgumentError(
+                f"a picture as {kind} is left to plotly, which says: {said}. As svg or png it is written without"
+            ) from None
 
     def write_image(self, file: Any, format: str | None = None, **options: Any) -> None:
         """Write the figure as a picture; SVG and PNG are drawn without a browser.
