@@ -230,7 +230,10 @@ def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[i
     measured = Measuring.from_json(told["measuring"])
     for i in sorted({*lost, *cut, *ranges}):
         if measured.parts[i].found:
-            yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
+            yield (
+                i,
+                clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()), clamped=select.aggregates[i].clamped),
+            )
 
 
 def _at_the_end(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:
