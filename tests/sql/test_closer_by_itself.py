@@ -79,6 +79,30 @@ def test_where_units_have_few_rows_the_planner_answers(frame, budget, what):
         assert is_planned(by_city(session, what))
 
 
+@pytest.mark.one_in(2)
+def test_a_count_that_gains_little_does_not_hold_back_a_mean(frame, same_noise):
+    """Beside a mean that is many times closer a count need not be twice as close: ±880 was said, ±190 beside a sum."""
+    asked = {"avg": ("cost", "mean"), "n": ("cost", "count")}
+    with closing(opened(frame, dpn.Budget(4.0, 1e-6), 20)) as session:
+        assert is_planned(by_city(session, "COUNT(*)", epsilon=1.0))
+        query = session.table("visits").groupby("city").agg(**asked, epsilon=1.0)
+        assert not is_planned(query)
+        mine = query.run().frame
+        text = "AVG(cost) AS avg, COUNT(cost)"
+        declared = by_city(session, text, epsilon=1.0, contribution="rows", fresh=True).run().frame
+    for name, other, times in (("avg", "avg", 3.0), ("n", "x", 1.0)):
+        assert np.median(mine[f"{name}_std_error"]) * times < np.median(declared[f"{other}_std_error"])
+    truth = frame.groupby("city")["cost"].mean().reindex(mine["city"]).to_numpy()
+    assert (np.abs(mine["avg"] - truth) < 5.5 * (mine["avg_upper"] - mine["avg_lower"]) / 4).all()
+
+
+def test_a_count_that_may_lose_holds_back_a_mean(frame):
+    """Where rows are drawn, without a delta, counts are about as close as the planner has them, or farther off."""
+    with closing(opened(frame, PURE, 20)) as session:
+        assert is_planned(by_city(session, "AVG(cost) AS a, COUNT(*)"))
+        assert not is_planned(by_city(session, "AVG(cost)"))
+
+
 def test_what_is_known_stays_free(frame):
     """A table of counts that `df.dp` has bought answers the statement, and nothing is paid for it again.
 
