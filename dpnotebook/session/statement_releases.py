@@ -202,7 +202,7 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
         return found
     return (
         *found,
-        f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
+        f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few units "
         "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon. NULL, NaN and text that is no "
         "number are no values",
     )
