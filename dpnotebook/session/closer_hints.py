@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.domain import Bins, Range
 from dpnotebook.planner.plan import MANY_ROWS
+from dpnotebook.views import digits
 
 if TYPE_CHECKING:
     from dpnotebook.planner.table import TableSchema
@@ -98,8 +99,9 @@ def closer_inside(
         ways = ["bounds=(low, high) if you know them"]
         if told is not None:
             said += (
-                f"Release #{told.release} has {told.share} of 100 rows between {told.low:,.6g} and {told.high:,.6g}: "
-                f"narrower bounds make noise up to {wider:,.0f} times smaller, and clamp what lies beyond: "
+                f"Release #{told.release} has {told.share} of 100 rows between {digits(told.low, 6)} and "
+                f"{digits(told.high, 6)}: narrower bounds make noise up to {wider:,.0f} times smaller, and "
+                "clamp what lies beyond: "
             )
             ways = [f"bounds=({told.low:.15g}, {told.high:.15g})"]
         else:

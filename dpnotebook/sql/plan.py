@@ -54,6 +54,7 @@ from dpnotebook.sql.rows_profile import rows_key
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.sql.values_profile import finds_values
+from dpnotebook.views import digits
 
 LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
 FIND = (
@@ -531,7 +532,7 @@ def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = Non
     anew = one.units if whole is None else whole
     before = expected(one.known.measuring, accuracy.confidence, one.known.counting(groups[0] if groups else ()))
     half_width = before[parts.index(first)].half_width
-    text = f"makes release #{number} sharper, from ±{half_width:,.4g} to ±{first.half_width:,.4g}"
+    text = f"makes release #{number} sharper, from ±{digits(half_width, 4)} to ±{digits(first.half_width, 4)}"
 
     def prices() -> list[Alternative]:
         found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, chosen=True)]

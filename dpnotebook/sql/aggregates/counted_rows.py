@@ -14,8 +14,8 @@ from dpnotebook.sql.aggregates.taken import (
     said_apart,
     taken_from_json,
     taken_to_json,
-    three_digits,
 )
+from dpnotebook.views import digits
 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
@@ -157,7 +157,7 @@ class CountedRows:
         """How many rows, or units, are left out of counts and sums, in words; "" where hardly any is."""
         if not self.lost.worst >= LITTLE:
             return ""
-        about, most = map(three_digits, self.lost[:2])
+        about, most = map(digits, self.lost[:2])
         more = f", at most about {most}" if about != most else ""
         what = "units" if self.of_units or self.of_groups else "rows"
         taken = "hardly any out of a group"

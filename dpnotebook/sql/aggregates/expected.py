@@ -20,8 +20,9 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.new_values import said_of_values
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.ratios import Ratio
-from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, three_digits
+from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json
 from dpnotebook.sql.select import Contribution, ContributionKind, PrivateSelect
+from dpnotebook.views import digits
 
 FOUND_FIRST = "found from the data first"
 NORM = f"how much one unit adds is {FOUND_FIRST}, with a part of its share"
@@ -177,7 +178,7 @@ def steps(measuring: Measuring, rows_sought: bool = False, drawn: str = "") -> t
     found.append(f"add up clamped whole numbers in the engine, and add {law} noise to the sums of every group")
     if measuring.tau is not None:
         found.append(
-            f"show groups whose noisy number of units is at least {least_shown(measuring):,.3g}; hide the others"
+            f"show groups whose noisy number of units is at least {digits(least_shown(measuring))}; hide the others"
         )
     return tuple(found)
 
@@ -313,12 +314,12 @@ def _clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken, clamped:
         else f" in which small groups count up to {measuring.weights.others} times, so that their noise is as much less"
     )
     adds = "adds, over all groups, is cut to a length of" if measuring.grouped else "adds is cut to"
-    said = f"what one unit {adds} {norm:,.4g}{weighed}: {taken}"
+    said = f"what one unit {adds} {digits(norm, 4)}{weighed}: {taken}"
     if layers is None:
         return said
     return (
-        f"{said}. What is over {float(layers.inner):,.4g} is measured apart, with more noise; where that hides from "
-        "which groups it is, it is shared out like the rest, and errors are larger if it is from others"
+        f"{said}. What is over {digits(float(layers.inner), 4)} is measured apart, with more noise; where that hides "
+        "from which groups it is, it is shared out like the rest, and errors are larger if it is from others"
     )
 
 
@@ -329,7 +330,7 @@ def _kind(measuring: Measuring, part: AggregateInput) -> ContributionKind:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most = map(three_digits, taken[:2])
+    about, most = map(digits, taken[:2])
     more = said_apart(taken)
     if taken.hidden:
         return f"noise hides how much that takes from a {whole}, at most about {most}{more}"
@@ -340,7 +341,7 @@ def _taken(taken: Taken, whole: str) -> str:
 
 def _moving(moved: Taken, whole: str) -> str:
     """Return by how much clipping moves a mean or a variance, in words."""
-    about, most = map(three_digits, moved[:2])
+    about, most = map(digits, moved[:2])
     more = f", at most about {most}" if about != most else ""
     return f"that moves a {whole} by about {about}{more}{said_apart(moved)}, beside the noise"
 
@@ -395,12 +396,12 @@ def _clipping(
         low, high = (float(bound) for bound in part.bounds[:2])
         width = _expected(measuring, part, confidence).half_width
         said = (
-            f"a unit's length over all groups is cut off at {high:,.6g}"
+            f"a unit's length over all groups is cut off at {digits(high, 6)}"
             if kind == "l2"
-            else f"what a unit adds to a group is clamped to [{low:,.6g}, {high:,.6g}]"
+            else f"what a unit adds to a group is clamped to [{digits(low, 6)}, {digits(high, 6)}]"
         )
         found.append(
-            f"{said}: a group that loses more than {width:,.3g} by that is further off than noise takes it, and no "
+            f"{said}: a group that loses more than {digits(width)} by that is further off than noise takes it, and no "
             "interval says so"
         )
     return found
