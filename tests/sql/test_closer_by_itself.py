@@ -201,6 +201,34 @@ def test_verbs_say_what_sql_does_better(frame):
         assert not said(session.table("visits").mean("cost", epsilon=0.2))
 
 
+@pytest.mark.parametrize("most", [20, MANY])
+@pytest.mark.parametrize("budget", [dpn.Budget(40.0, 1e-6), dpn.Budget(40.0)], ids=["gaussian", "pure"])
+def test_counts_by_month_say_what_is_closer(budget, most, same_noise):
+    """The card names what is closer, and it is: where few rows are declared the planner answers plain SQL too."""
+    random = np.random.default_rng(7)
+    units = np.repeat(np.arange(6_000), 1 + random.poisson(3, 6_000))
+    days = np.datetime64("2024-01-01") + random.integers(0, 366, units.size).astype("timedelta64[D]")
+    frame, domain = pd.DataFrame({"who": units, "day": days}), {"day": dpn.Dates("2024-01-01", "2024-12-31")}
+    text = "SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS x FROM visits GROUP BY m"
+
+    def protected(session, **given):
+        session.protect(frame, "visits", unit="who", domain=domain, **given)
+        return session
+
+    with closing(dpn.Session(budget, ":memory:", confirm="never")) as session:
+        query = protected(session, max_rows=most).table("visits").groupby({"day": "month"}).count(epsilon=1.0)
+        (line,) = (one for one in query.plan.warnings if "noise hides one who" in one)
+        if most == 20 and not budget.delta:
+            assert "without max_rows=" in line
+            with closing(dpn.Session(budget, ":memory:", confirm="never")) as other:
+                closer = protected(other).sql(text, epsilon=1.0).run().frame
+        else:
+            given = {"contribution": "l2"} if most == 20 else {}
+            assert ("session.sql(..., contribution='l2')" if given else "The same in SQL") in line
+            closer = session.sql(text, epsilon=1.0, fresh=True, **given).run().frame
+        assert closer["x_std_error"].median() * 1.4 < query.run().frame["std_error"].median()
+
+
 def test_what_earlier_versions_measured_stays_free(frame):
     """They drew as many rows as were declared, also for a mean: who paid for that does not pay again."""
     with closing(dpn.Session(PURE, ":memory:", confirm="never")) as session:
