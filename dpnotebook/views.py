@@ -1,4 +1,4 @@
-"""How things are shown and drawn: what does it registers here, so that nothing below knows a notebook."""
+"""How things are shown and drawn: what does it registers here, so that nothing below knows a notebook; and numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dpnotebook.errors import DPError
+
+LARGEST = 1e12  # from which on a number is a power of ten
 
 _views: dict[str, Callable[..., Any]] = {}
 
@@ -47,3 +49,22 @@ class ShowsCard:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return dict(view("card", self))
+
+
+def digits(number: float, most: int = 3) -> str:
+    """Return a number with so many significant digits, as people write it.
+
+    Parameters
+    ----------
+    number
+        Any, also infinite or no number.
+    most
+        How many digits; of 10^12 and more the rest is a power of ten.
+
+    Examples
+    --------
+    >>> digits(240_417.3, 4), digits(0.123456)
+    ('240,400', '0.123')
+    """
+    short = float(f"{number:.{most}g}")
+    return f"{short:,.0f}" if 10**most <= abs(short) < LARGEST else f"{number:,.{most}g}"

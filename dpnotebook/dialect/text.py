@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from sqlglot import exp
@@ -17,6 +18,7 @@ Dialect = Literal["duckdb", "bigquery"]
 DIALECT: Dialect = "duckdb"
 MAX_TEXT = 1_000_000
 MAX_LINE = 100
+NO_CONVERT = "CONVERT is not supported: write CAST(column AS VARCHAR), or STRFTIME(column, '%Y-%m') for a day as a text"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,12 @@ class Text:
         place = self._place(node)
         text = node.sql(DIALECT) if place is None else " ".join(self.statement[place[0] : place[1]].split())
         return text if len(text) <= 60 else text[:59] + "…"
+
+    @property
+    def converts(self) -> bool:
+        """Whether CONVERT is called somewhere, which parsers read as another type than is meant."""
+        pairs = pairwise(token.text.upper() for token in self.tokens)
+        return any(name in ("CONVERT", "TRY_CONVERT") and sign == "(" for name, sign in pairs)
 
     def _place(self, at: exp.Expr | Token | str | tuple[int, int] | None) -> tuple[int, int] | None:
         """Return the half-open span of characters of a node, token or keyword."""
@@ -116,6 +124,8 @@ def unreadable(text: Text, error: SqlglotError) -> SQLError:
     description = str(found.get("description", ""))
     if "number of provided arguments" in description:
         return text.error("this function has too many arguments: COUNT, SUM and AVG take one column", token)
+    if text.converts:
+        return text.error(NO_CONVERT, token)
     if description.startswith("Expecting"):
         return text.error(f"{description[len('Expecting ') :]} is missing before {shorten(token.text)}", token)
     return text.error(f"the SQL cannot be read at {shorten(token.text)}", token)

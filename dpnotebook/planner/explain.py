@@ -28,6 +28,7 @@ from dpnotebook.query.question import Accuracy, Measure, Question, clamping_word
 from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.select import select_own
 from dpnotebook.strategy.worst_case import all_alike
+from dpnotebook.views import digits
 from dpnotebook.workload import Identity, Kron
 
 WEAK_EPSILON = 5.0  # from which on a plan warns: odds may change by a factor of e^5 = 148
@@ -302,7 +303,7 @@ def steps(
         what = "counts" if _counts(measurement) else f"sums of {measurement.summand.column}"
         worth = float(scale) * float(measurement.summand.step)
         found.append(f"{what} over {axes}: {measurement.answers:,} numbers, strategy {_strategy_name(answer)}")
-        found.append(f"{law.drawn} noise of scale {worth:,.6g} on each, drawn exactly")
+        found.append(f"{law.drawn} noise of scale {digits(worth, 6)} on each, drawn exactly")
         if isinstance(answer, PartwiseAnswers):
             found.append(_by_table(answer))
         if isinstance(answer, MeanAnswers):
@@ -479,7 +480,7 @@ def described(
     """
     actions, steps = [], []
     if reused and not items:
-        text = f"{releases(reused)} already {_give(reused)} this within ±{half_width:,.4g}"
+        text = f"{releases(reused)} already {_give(reused)} this within ±{digits(half_width, 4)}"
         actions.append(Action("free", text, reused))
         steps.append(f"{text}; nothing is measured and nothing is spent")
     elif reused:
@@ -493,24 +494,24 @@ def described(
             text += ", for later questions too" if _plain(item.measurement) else ""
             actions.append(Action("buy", text, () if item.refines is None else (item.refines[0],), epsilon))
             steps.append(
-                f"{said(item.measurement)}, {law.drawn} noise of scale {float(item.scale) * worth:,.6g} on each"
+                f"{said(item.measurement)}, {law.drawn} noise of scale {digits(float(item.scale) * worth, 6)} on each"
             )
             continue
         if item.refines is not None and item.before is not None:
             number = item.refines[0]
             before, after = (_reach(scale, law, confidence) * worth for scale in (item.before, item.scale))
             whole = accountant.epsilon(units_of([_afresh(item)], table, accountant))
-            text = f"refines release #{number} from ±{before:,.4g} to ±{after:,.4g}"
+            text = f"refines release #{number} from ±{digits(before, 4)} to ±{digits(after, 4)}"
             actions.append(Action("refine", text, (number,), epsilon, whole))
             steps.append(
                 f"release #{number} is made more accurate, and both together cost what the second alone would: "
-                f"{law.drawn} noise of scale {float(item.scale) * worth:,.6g} instead of "
-                f"{float(item.before) * worth:,.6g}"
+                f"{law.drawn} noise of scale {digits(float(item.scale) * worth, 6)} instead of "
+                f"{digits(float(item.before) * worth, 6)}"
             )
             continue
         actions.append(Action("measure", f"measures {said(item.measurement)}", (), epsilon))
         chosen = "" if item.strategy is None else _chosen_for(item.strategy)
-        noise = f"{law.drawn} noise of scale {float(item.scale) * worth:,.6g} on each, drawn exactly"
+        noise = f"{law.drawn} noise of scale {digits(float(item.scale) * worth, 6)} on each, drawn exactly"
         steps.append(f"{said(item.measurement)}{chosen}, {noise}")
     if reused:
         steps.append(f"answers by least squares from {releases(reused)}" + (" and what is measured" if items else ""))
@@ -544,7 +545,7 @@ def _bought(item: Planned, law: Law, confidence: float) -> str:
     measured = item.measurement
     if _plain(measured):
         reach = _reach(item.scale, law, confidence) * float(measured.summand.step)
-        return f"{said(measured)} within ±{reach:,.4g} each"
+        return f"{said(measured)} within ±{digits(reach, 4)} each"
     # Weights say little, and so does the noise on weighted counts: what they are for says more.
     names = " x ".join(axis.attribute for axis in measured.axes)
     said_of_it = f"a strategy for all ranges of {names} ({measured.answers:,} weighted counts)"

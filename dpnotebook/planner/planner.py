@@ -39,6 +39,7 @@ from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
+from dpnotebook.views import digits
 from dpnotebook.workload.terms import row_weights
 
 ERRORS = (2.0, 0.5, 0.25)  # errors beside the chosen one, where past answers help
@@ -134,8 +135,8 @@ def _in_ranks(asking: _Asking, known: LinearTarget | None) -> Accuracy:
         size, spread = size_of_quantiles(answer, known)
         if not size > SURE * spread:
             raise AccuracyError(
-                f"the noisy answer so far, about {size:,.3g} give or take {spread:,.3g}, is too uncertain to plan "
-                f"{accuracy.percent} of it; ask once with a larger epsilon="
+                f"the noisy answer so far, about {digits(size)} give or take {digits(spread)}, is too uncertain to "
+                f"plan {accuracy.percent} of it; ask once with a larger epsilon="
             )
         accuracy = accuracy.resolved(accuracy.relative * size)
     return in_ranks(accuracy, asking.question, answer, known)
@@ -648,7 +649,7 @@ def resolved(
         if size > SURE * spread:
             return accuracy.resolved(accuracy.relative * size)
         raise AccuracyError(
-            f"the noisy answer so far, about {size:,.3g} give or take {spread:,.3g}, is too uncertain to plan "
+            f"the noisy answer so far, about {digits(size)} give or take {digits(spread)}, is too uncertain to plan "
             f"{accuracy.percent} of it; ask once with error={spread / 2:,.2g} or so"
         )
     counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything

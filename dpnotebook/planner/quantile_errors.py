@@ -15,6 +15,7 @@ from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner.answers import Floats, QuantileAnswers
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.views import digits
 
 TRIES = 50  # halvings of a range of ranks
 LEAST = 1e-3  # rows: no error of ranks is smaller
@@ -68,7 +69,7 @@ def in_ranks(accuracy: Accuracy, question: Question, answer: QuantileAnswers, as
     if least > aim:
         raise AccuracyError(
             f"{accuracy.text} cannot be kept: an interval reaches to the ends of the declared levels that it touches, "
-            f"so that it is ±{least:.4g} at least. Declare narrower levels, or give a larger error"
+            f"so that it is ±{digits(least, 4)} at least. Declare narrower levels, or give a larger error"
         )
     low, high = math.log(LEAST), math.log(max(float(counts.max()), 2 * LEAST))
     for _ in range(TRIES):

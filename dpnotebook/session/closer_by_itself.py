@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
     from dpnotebook.session.query import Query
 
-CLOSER = 2.0  # times closer an answer by itself must be than the planner's, as it is of no use to later questions
+# Times closer an answer by itself must be than the planner's, as it is of no use to later questions; of several
+# aggregates it is the geometric mean.
+CLOSER = 2.0
+EACH_CLOSER = 1.25  # times closer each of several must be: a count in a session without a delta is about as close else
 LEAST_ROWS = 3  # rows of a unit that are declared: with fewer no statement by itself is `CLOSER`
 RATES = 1.5  # times closer counts must be known than an epsilon would tell them, for their ratio to be about as close
 MANY = 1e9  # rows of a group, so many that noise on their number is nothing
@@ -66,7 +69,14 @@ def much_closer(by_itself: Query, planned: Query, answered: bool = False) -> boo
     assert isinstance(planned.question, Question)
     inside = _closer_of_amounts(by_itself.plan, planned.question)
     told = _told(known, planned.question)
-    return all(one * times / less <= other for one, less, other in zip(expected, inside, told, strict=False))
+    closer = [_times_closer(one / less, other) for one, less, other in zip(expected, inside, told, strict=False)]
+    each = min(times, EACH_CLOSER)
+    return min(closer) >= each and sum(map(math.log, closer)) >= len(closer) * math.log(times)
+
+
+def _times_closer(width: float, planned: float) -> float:
+    """Return how many times closer an answer by itself is than the planner's, which may be of no use at all."""
+    return math.inf if math.isinf(planned) or width == 0.0 else planned / width
 
 
 def _told(known: Plan, question: Question) -> list[float]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.domain import Bins, Range
 from dpnotebook.planner.plan import MANY_ROWS
+from dpnotebook.query.coarser_groups import groups_of
+from dpnotebook.views import digits
 
 if TYPE_CHECKING:
     from dpnotebook.planner.table import TableSchema
@@ -17,6 +19,14 @@ if TYPE_CHECKING:
 SCALE_FREE = {"mean", "quantile"}  # measures that do not depend on how many rows of a unit count
 ADDED = {"count", "sum"}
 FEWER_ROWS = 8  # of a unit, as an example
+COUNTED_IN_SQL = 26  # rows of a unit, with fewer of which the planner answers counts in SQL too: see `much_closer`
+LEAVE_OUT = (
+    "If few have so many, a table that is protected without max_rows= has less noise: how many rows count is found then"
+)
+LET_FEWER = (
+    "If few have so many, let fewer of each count, with less noise: in SQL by SELECT WITH DIFFERENTIAL_PRIVACY "
+    f"OPTIONS(max_rows_contributed = {FEWER_ROWS}) ..."
+)
 MUCH_WIDER = 5.0  # times where most values lie, from which on it is worth to say that something is declared wide
 LITTLE = 1e-3  # of what values lie between, an error of a mean that is no reason to look for narrower bounds
 
@@ -31,17 +41,23 @@ def closer_in_sql(question: Question, table: TableSchema, law: Law) -> str:
     law
         Of the session's noise: norms of units are found where it is Gaussian, else how many rows suit what adds up.
     """
-    kinds = {measure.kind for measure in question.measures}
+    counts = {"workload" for measure in question.measures if groups_of(measure.asked, question.keys)}  # by month, say
+    kinds = {"count" if measure.kind in counts else measure.kind for measure in question.measures}
     if table.contribution_bound <= MANY_ROWS or not kinds <= SCALE_FREE | ADDED:
         return ""
     if not _has_groups_of_sql(question, table):
         return ""
+    hides = f"noise hides one {table.one} with {table.contribution_bound:,} rows"
+    if kinds == {"count"} and table.contribution_bound < COUNTED_IN_SQL:
+        if law.euclidean:
+            return (
+                f"{hides}. session.sql(..., contribution='l2') goes by the rows that each {table.one} really has, and "
+                "is mostly much closer"
+            )
+        return f"{hides}. {LEAVE_OUT if counts else LET_FEWER}"
     counted = law.euclidean or kinds & ADDED
     goes_by = f"the rows that each {table.one} really has" if counted else f"a few rows of each {table.one}"
-    return (
-        f"noise hides one {table.one} with {table.contribution_bound:,} rows. The same in SQL (session.sql or %%dpsql) "
-        f"goes by {goes_by}, and is mostly much closer"
-    )
+    return f"{hides}. The same in SQL (session.sql or %%dpsql) goes by {goes_by}, and is mostly much closer"
 
 
 def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> str:
@@ -58,9 +74,8 @@ def closer_with_fewer_rows(question: Question, table: TableSchema, law: Law) -> 
     if not _has_groups_of_sql(question, table):
         return ""
     return (
-        f"noise hides one {one} with {rows:,} rows. If few have so many, let fewer of each count, with less noise: in "
-        f"SQL by SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_rows_contributed = {FEWER_ROWS}) ...; a statement with "
-        "one aggregate, or few, mostly finds how many by itself"
+        f"noise hides one {one} with {rows:,} rows. {LET_FEWER}; a statement with one aggregate, or few, mostly finds "
+        "how many by itself"
     )
 
 
@@ -98,8 +113,9 @@ def closer_inside(
         ways = ["bounds=(low, high) if you know them"]
         if told is not None:
             said += (
-                f"Release #{told.release} has {told.share} of 100 rows between {told.low:,.6g} and {told.high:,.6g}: "
-                f"narrower bounds make noise up to {wider:,.0f} times smaller, and clamp what lies beyond: "
+                f"Release #{told.release} has {told.share} of 100 rows between {digits(told.low, 6)} and "
+                f"{digits(told.high, 6)}: narrower bounds make noise up to {wider:,.0f} times smaller, and "
+                "clamp what lies beyond: "
             )
             ways = [f"bounds=({told.low:.15g}, {told.high:.15g})"]
         else:

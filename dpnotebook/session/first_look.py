@@ -28,6 +28,7 @@ from dpnotebook.query.question import Accuracy
 from dpnotebook.session.query import Look, Query, is_free
 from dpnotebook.sql.aggregates.quantiles import OF_RANK
 from dpnotebook.sql.statement import Statement
+from dpnotebook.views import digits
 
 if TYPE_CHECKING:
     from dpnotebook.ledger import Ledger
@@ -379,7 +380,7 @@ def _error(query: Query, release: Release) -> float:
 
 def _reach(release: Release) -> str:
     """Return how far the longest interval of what a release shows reaches, in words."""
-    return f"intervals reach ±{_farthest(release):.4g}"
+    return f"intervals reach ±{digits(_farthest(release), 4)}"
 
 
 def _farthest(release: Release) -> float:

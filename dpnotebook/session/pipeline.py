@@ -26,6 +26,7 @@ from dpnotebook.session.policy import Policy
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
 from dpnotebook.session.value_counts import SHOWN, ShownCounts
+from dpnotebook.views import digits
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Statement
@@ -200,7 +201,7 @@ class Pipeline:
             with contextlib.suppress(DPError):
                 other = self._at(mechanism, query, most)
                 if math.isfinite(other.error) and not self.policy.refusal(other, self.ledger):
-                    text += f". With epsilon={most:g} the error would be ±{other.error:,.4g} {plan.unit}"
+                    text += f". With epsilon={most:g} the error would be ±{digits(other.error, 4)} {plan.unit}"
         return PolicyError(text)
 
     def _at(self, mechanism: Mechanism, query: Query, epsilon: float) -> Plan:
@@ -331,7 +332,7 @@ class Pipeline:
         if fits > 1e-6:
             error = self._at(mechanism, query, fits).error
             if math.isfinite(error):  # not while it depends on bounds that are found from the data
-                text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
+                text += f". With epsilon={fits:g} the error would be ±{digits(error, 4)} {plan.unit}"
         explained = BudgetExceeded(text)
         explained.__dict__.update(refusal.__dict__)
         return explained

@@ -49,6 +49,7 @@ from dpnotebook.session.room import check_room
 from dpnotebook.session.small_groups import without_small_groups
 from dpnotebook.session.tables import release_by_table, with_tables
 from dpnotebook.session.value_counts import SHOWN, ShownCounts
+from dpnotebook.views import digits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,8 +109,9 @@ def _missed(query: Query, release: Release) -> Iterator[str]:
             width = float((upper - lower).max() / 2)
             if width > KEPT * error and math.isfinite(width):
                 yield (
-                    f"{column.name} is told to ±{width:,.4g}: {query.accuracy.text} holds for {query.question.words}. "
-                    f"If it is a sum or a difference of these, error={error * error / width:.3g} keeps it"
+                    f"{column.name} is told to ±{digits(width, 4)}: {query.accuracy.text} holds for "
+                    f"{query.question.words}. If it is a sum or a difference of these, "
+                    f"error={error * error / width:.3g} keeps it"
                 )
 
 

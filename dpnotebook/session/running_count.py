@@ -35,6 +35,7 @@ from dpnotebook.session.release import Release
 from dpnotebook.session.verbs import parsed
 from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.arrival import at_arrival, last_parts, running_counts
+from dpnotebook.views import digits
 from dpnotebook.workload import Explicit
 from dpnotebook.workload.base import whole
 
@@ -93,7 +94,7 @@ class RunningCount:
         where = "" if self.where is None else f" where {self.where}"
         return (
             f"running count of {self.table.name}{where}: {self.parts} of {self.horizon} parts have arrived\n"
-            f"  error  ±{self.error:,.3g} rows or less at every part\n"
+            f"  error  ±{digits(self.error)} rows or less at every part\n"
             f"  cost   ε {self.cost.epsilon:.3g} of any row, once: a part pays for all later steps when first read"
         )
 
@@ -277,8 +278,8 @@ def running_count(
     whole_budget = session.ledger.accountant.total
     if found._units > whole_budget:
         raise AccuracyError(
-            f"running counts of {found.horizon} parts within ±{found.error:,.3g} cost ε = {found.cost.epsilon:.4g} in "
-            "the end, more than the whole budget; write a larger error=, or epsilon="
+            f"running counts of {found.horizon} parts within ±{digits(found.error)} cost ε = {found.cost.epsilon:.4g} "
+            "in the end, more than the whole budget; write a larger error=, or epsilon="
         )
     parsed(where, table.domain)
     return found

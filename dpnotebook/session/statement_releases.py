@@ -203,7 +203,7 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
         return found
     return (
         *found,
-        f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
+        f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few units "
         "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon. NULL, NaN and text that is no "
         "number are no values",
     )
@@ -233,7 +233,10 @@ def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[i
     measured = Measuring.from_json(told["measuring"])
     for i in sorted({*lost, *cut, *ranges}):
         if measured.parts[i].found:
-            yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
+            yield (
+                i,
+                clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()), clamped=select.aggregates[i].clamped),
+            )
 
 
 def _at_the_end(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:

@@ -26,6 +26,7 @@ from dpnotebook.planner.marginal_measurement import asked_of
 from dpnotebook.predicate import Predicate
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Measure, Question
+from dpnotebook.views import digits
 from dpnotebook.workload.base import whole
 from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
@@ -115,8 +116,8 @@ class SyntheticRows:
         worst = margins.loc[margins["times"].idxmax()]
         return (
             f"by {worst['times']:.1f} standard errors of what was released, where it is most: counts by "
-            f"{worst['attributes']} are {worst['off']:,.3g} off (root mean square) and have a standard error of "
-            f"{worst['std_error']:,.3g}"
+            f"{worst['attributes']} are {digits(worst['off'])} off (root mean square) and have a standard error of "
+            f"{digits(worst['std_error'])}"
         )
 
 

@@ -54,6 +54,7 @@ from dpnotebook.sql.rows_profile import rows_key
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.sql.values_profile import finds_values
+from dpnotebook.views import digits
 
 LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
 FIND = (
@@ -531,7 +532,7 @@ def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = Non
     anew = one.units if whole is None else whole
     before = expected(one.known.measuring, accuracy.confidence, one.known.counting(groups[0] if groups else ()))
     half_width = before[parts.index(first)].half_width
-    text = f"makes release #{number} sharper, from ±{half_width:,.4g} to ±{first.half_width:,.4g}"
+    text = f"makes release #{number} sharper, from ±{digits(half_width, 4)} to ±{digits(first.half_width, 4)}"
 
     def prices() -> list[Alternative]:
         found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, chosen=True)]
@@ -560,7 +561,9 @@ def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = Non
         affordable=books.spent + paid <= accountant.total,
         assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
         # Its groups are shown already: what is left to be said is what bounds do.
-        warnings=warnings(replace(one.after, tau=None), accuracy.confidence, *taken_told(one.known.told, select)),
+        warnings=warnings(
+            replace(one.after, tau=None), accuracy.confidence, *taken_told(one.known.told, select), select.clamped
+        ),
         steps=_sharper_steps(one),
         shares=(one.missing,),
         deltas=(Fraction(0),),
@@ -654,7 +657,7 @@ def _delivered(
     select = statement.selects[0]
     if not parts or not all(math.isfinite(part.half_width) for part in parts):
         return None
-    beside = warnings(one.measuring, accuracy.confidence, *taken_told(one.told, select))
+    beside = warnings(one.measuring, accuracy.confidence, *taken_told(one.told, select), select.clamped)
     return parts, tuple(dict.fromkeys([*filter(None, [select.drawn]), *beside]))
 
 
@@ -727,9 +730,9 @@ def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[
             most = select.contribution.most
             more = f"; contribution='rows' lets {most:,} count" if most < MOST_ROWS else ""
             found.append(select.said_of_drawn(f"{rows.words}{more}"))
-    for measured, known in zip(priced.measurings, priced.clips, strict=True):
+    for select, measured, known in zip(statement.selects, priced.measurings, priced.clips, strict=True):
         lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
-        found += warnings(measured, confidence, lost, _cuts_of(known))
+        found += warnings(measured, confidence, lost, _cuts_of(known), select.clamped)
     return tuple(dict.fromkeys(found))
 
 

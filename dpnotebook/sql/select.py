@@ -37,6 +37,7 @@ hides small groups, which goes by them. Analysts may say "l2" or "rows"; the oth
 """
 Selection = Literal["all", "threshold", "public"]
 BoundsFrom = Literal["written", "declared", "follows", "auto"]  # what says the bounds of an aggregate
+TRUTH = (Fraction(0), Fraction(1))  # between which truth values lie
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,11 @@ class Aggregate:
         """Whether all bounds that are found of its columns are found inside declared ones."""
         sought = [one.within for one in self.operands if one.bounds is None]
         return bool(sought) and None not in sought
+
+    @property
+    def clamped(self) -> bool:
+        """Whether values beyond what is declared count as the nearest that is; truth values are all inside."""
+        return any(one.within not in (None, TRUTH) for one in self.operands if one.bounds is None)
 
     @property
     def all_bounds(self) -> tuple[Fraction, ...] | None:
@@ -471,6 +477,11 @@ class PrivateSelect:
             (replace(one, apart=None, aggregates=tuple(self.aggregates[i] for i in numbers)), numbers)
             for one, numbers in ((clipped, apart), (self, rest))
         )
+
+    @property
+    def clamped(self) -> frozenset[int]:
+        """The numbers of the aggregates that are `clamped`."""
+        return frozenset(i for i, one in enumerate(self.aggregates) if one.clamped)
 
     @property
     def groups_declared(self) -> int:

@@ -204,7 +204,7 @@ def test_groups_with_two_aggregates(page):
     assert [cells[0] for cells in parsed.rows[1:]] == ["A", "(missing)"]
     assert parsed.rows[1][1:3] == ["120", "±31"]
     assert "release #3 · ε 0.1, δ 9.2e-7 · 95% intervals from noise" in parsed.text  # no session was asked
-    assert "what a person adds is bounded first" in parsed.text
+    assert "what one unit adds is bounded first" in parsed.text
     assert release_text(made).splitlines()[1].split() == ["ward", "n", "±", "total", "±"]
 
 
@@ -266,8 +266,8 @@ def test_arrays_of_quantiles(page):
 
 def test_no_group_reached_its_threshold(page):
     made = release(pd.DataFrame({"ward": [], **with_error("n", [], 31)}), N)
-    assert "no group has enough people to be shown" in page(release_html(made)).text
-    assert "no group has enough people to be shown" in release_text(made)
+    assert "no group has enough units to be shown" in page(release_html(made)).text
+    assert "no group has enough units to be shown" in release_text(made)
     with pytest.raises(SQLError, match="nothing to draw: no group"):
         plot_release(made)
 

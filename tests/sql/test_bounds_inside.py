@@ -454,3 +454,28 @@ def test_what_bounds_take_is_told_where_each_of_many_bins_is_hidden():
             held.append(told.most >= taken)
     assert len(held) > 100
     assert np.mean(held) > 0.9  # .77 were
+
+
+@BUDGETS
+def test_what_lies_beyond_declared_bounds_is_not_said_to_be_little(budget, same_noise):
+    """Three in a thousand values are far beyond what is declared, which moves a mean by as much as it is."""
+    frame = visits()
+    frame.loc[::300, "cost"] = 400_000.0
+    with closing(opened(frame, budget, most=12, cost=dpn.Bins(0, 20_000, width=100))) as session:
+        query = session.sql("SELECT AVG(cost) AS x FROM visits", epsilon=2.0)
+        (note,) = (one for one in query.run().notes if "values are taken to be between" in one)
+        again = session.sql("SELECT AVG(cost) AS x FROM visits WHERE age < 50", epsilon=1.0).plan
+    for said in (note, *(one for one in again.warnings if "values are taken to be between" in one)):
+        assert "hardly any" not in said
+        assert said.endswith("values beyond what is declared count as the nearest that is, however many there are")
+
+
+def test_of_truth_values_nothing_is_beyond_what_is_declared(same_noise):
+    """They are 0 or 1 whatever is declared, so nothing is said."""
+    with closing(opened(visits(), most=12)) as session:
+        notes = (
+            session.sql("SELECT AVG(CASE WHEN age > 50 THEN 1.0 ELSE 0.0 END) AS x FROM visits", epsilon=2.0)
+            .run()
+            .notes
+        )
+    assert not [one for one in notes if "beyond what is declared" in one]

@@ -79,6 +79,30 @@ def test_where_units_have_few_rows_the_planner_answers(frame, budget, what):
         assert is_planned(by_city(session, what))
 
 
+@pytest.mark.one_in(2)
+def test_a_count_that_gains_little_does_not_hold_back_a_mean(frame, same_noise):
+    """Beside a mean that is many times closer a count need not be twice as close: ±880 was said, ±190 beside a sum."""
+    asked = {"avg": ("cost", "mean"), "n": ("cost", "count")}
+    with closing(opened(frame, dpn.Budget(4.0, 1e-6), 20)) as session:
+        assert is_planned(by_city(session, "COUNT(*)", epsilon=1.0))
+        query = session.table("visits").groupby("city").agg(**asked, epsilon=1.0)
+        assert not is_planned(query)
+        mine = query.run().frame
+        text = "AVG(cost) AS avg, COUNT(cost)"
+        declared = by_city(session, text, epsilon=1.0, contribution="rows", fresh=True).run().frame
+    for name, other, times in (("avg", "avg", 3.0), ("n", "x", 1.0)):
+        assert np.median(mine[f"{name}_std_error"]) * times < np.median(declared[f"{other}_std_error"])
+    truth = frame.groupby("city")["cost"].mean().reindex(mine["city"]).to_numpy()
+    assert (np.abs(mine["avg"] - truth) < 5.5 * (mine["avg_upper"] - mine["avg_lower"]) / 4).all()
+
+
+def test_a_count_that_may_lose_holds_back_a_mean(frame):
+    """Where rows are drawn, without a delta, counts are about as close as the planner has them, or farther off."""
+    with closing(opened(frame, PURE, 20)) as session:
+        assert is_planned(by_city(session, "AVG(cost) AS a, COUNT(*)"))
+        assert not is_planned(by_city(session, "AVG(cost)"))
+
+
 def test_what_is_known_stays_free(frame):
     """A table of counts that `df.dp` has bought answers the statement, and nothing is paid for it again.
 
@@ -175,6 +199,34 @@ def test_verbs_say_what_sql_does_better(frame):
         assert said(session.table("visits").median("cost", epsilon=0.2))
     with closing(opened(frame, GAUSSIAN, FEW)) as session:
         assert not said(session.table("visits").mean("cost", epsilon=0.2))
+
+
+@pytest.mark.parametrize("most", [20, MANY])
+@pytest.mark.parametrize("budget", [dpn.Budget(40.0, 1e-6), dpn.Budget(40.0)], ids=["gaussian", "pure"])
+def test_counts_by_month_say_what_is_closer(budget, most, same_noise):
+    """The card names what is closer, and it is: where few rows are declared the planner answers plain SQL too."""
+    random = np.random.default_rng(7)
+    units = np.repeat(np.arange(6_000), 1 + random.poisson(3, 6_000))
+    days = np.datetime64("2024-01-01") + random.integers(0, 366, units.size).astype("timedelta64[D]")
+    frame, domain = pd.DataFrame({"who": units, "day": days}), {"day": dpn.Dates("2024-01-01", "2024-12-31")}
+    text = "SELECT DATE_TRUNC('month', day) AS m, COUNT(*) AS x FROM visits GROUP BY m"
+
+    def protected(session, **given):
+        session.protect(frame, "visits", unit="who", domain=domain, **given)
+        return session
+
+    with closing(dpn.Session(budget, ":memory:", confirm="never")) as session:
+        query = protected(session, max_rows=most).table("visits").groupby({"day": "month"}).count(epsilon=1.0)
+        (line,) = (one for one in query.plan.warnings if "noise hides one who" in one)
+        if most == 20 and not budget.delta:
+            assert "without max_rows=" in line
+            with closing(dpn.Session(budget, ":memory:", confirm="never")) as other:
+                closer = protected(other).sql(text, epsilon=1.0).run().frame
+        else:
+            given = {"contribution": "l2"} if most == 20 else {}
+            assert ("session.sql(..., contribution='l2')" if given else "The same in SQL") in line
+            closer = session.sql(text, epsilon=1.0, fresh=True, **given).run().frame
+        assert closer["x_std_error"].median() * 1.4 < query.run().frame["std_error"].median()
 
 
 def test_what_earlier_versions_measured_stays_free(frame):

@@ -461,6 +461,26 @@ REFUSED = [
         "sex = 'f'",
     ),
     (
+        "SELECT COUNT(*) FROM visits WHERE sex",
+        "sex alone is no condition, since it is not true or false; compare it, as in sex = 'M'",
+        "sex",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE age > 9 AND NOT sex",
+        "sex alone is no condition, since it is not true or false; compare it, as in sex = 'M'",
+        "sex",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE sex IS TRUE",
+        "sex alone is no condition, since it is not true or false; compare it, as in sex = 'M'",
+        "sex",
+    ),
+    (
+        "SELECT COUNT(*) FROM visits WHERE sex IS NOT TRUE",
+        "sex alone is no condition, since it is not true or false; compare it, as in sex = 'M'",
+        "sex",
+    ),
+    (
         "SELECT COUNT(*) FROM visits WHERE age = '65'",
         "this compares numbers with texts; write a value of the same kind, or CAST one side",
         "age = '65'",

@@ -259,7 +259,7 @@ def test_a_later_statement_uses_what_was_found():
         error = first.run().frame["n_std_error"][0]
         again = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases", epsilon=1.0)
         assert again.plan.free
-        sharper = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases", epsilon=3.0)
+        sharper = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases", epsilon=2.0)
         assert not sharper.plan.profiles
         assert sharper.run().frame["n_std_error"][0] < error
         asked = session.sql("SELECT COUNT(DISTINCT number) AS n FROM cases", error=60)

@@ -8,7 +8,7 @@ import pytest
 import dpnotebook as dpn
 
 BUDGETS = [dpn.Budget(100.0), dpn.Budget(100.0, 1e-6)]
-NOTE = "not found. At this epsilon noise hides the bounds that so few people have; write bounds, as in"
+NOTE = "not found. At this epsilon noise hides the bounds that so few units have; write bounds, as in"
 
 
 def people(count):
@@ -90,7 +90,7 @@ def test_it_is_null_to_what_is_worked_out(opened):
     empty = session.sql("SELECT ANON_SUM(income) AS total FROM people HAVING total > 0", epsilon=0.3).run()
     assert not len(empty.frame)
     assert NOTE in card_texts.release_text(empty)
-    assert "no group has enough people" not in card_texts.release_text(empty)
+    assert "no group has enough units" not in card_texts.release_text(empty)
 
 
 def test_with_enough_people_it_is_found(opened):

@@ -471,6 +471,8 @@ def test_calls_are_refused_at_their_place(written, says, at):
 
 # ---- what a statement is made of
 
+WRITTEN_AS_TEXT = ("TO_CHAR", "DATE_FORMAT", "FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIMESTAMP", "FORMAT")
+
 
 @pytest.mark.parametrize(
     "statement",
@@ -533,6 +535,19 @@ def test_queries_are_read(statement):
         ("SELECT COUNT(*) FROM t GROUP BY a WITH CUBE", "GROUP BY ROLLUP (a, b)"),
         ("SELECT COUNT(*) FROM t GROUP BY DISTINCT a", "without DISTINCT"),
         ("SELECT STRFTIME(d, f) FROM t", "written out"),
+        ("SELECT STRFTIME('%Y-%m', d) FROM t", "STRFTIME(column, '%Y-%m')"),
+        *((f"SELECT {name}(d, 'YYYY-MM') FROM t", "write STRFTIME(column, '%Y-%m')") for name in WRITTEN_AS_TEXT),
+        *((f"SELECT {name}('%Y-%m', d) FROM t", "write STRFTIME(column, '%Y-%m')") for name in WRITTEN_AS_TEXT),
+        ("SELECT TO_DATE(s, 'YYYY-MM-DD') FROM t", "write STRPTIME(column, '%Y-%m-%d')"),
+        ("SELECT TO_TIMESTAMP(s, 'YYYY-MM-DD') FROM t", "write STRPTIME(column, '%Y-%m-%d')"),
+        ("SELECT DATEPART(month, d) FROM t", "write EXTRACT(MONTH FROM column)"),
+        ("SELECT DATENAME(month, d) FROM t", "MONTHNAME(column)"),
+        ("SELECT EOMONTH(d) FROM t", "INTERVAL 1 MONTH - INTERVAL 1 DAY"),
+        ("SELECT UNIX_TIMESTAMP(d) FROM t", "DATE_DIFF('second'"),
+        ("SELECT CONVERT(VARCHAR(7), d, 120) FROM t", "CONVERT is not supported: write CAST(column AS VARCHAR)"),
+        ("SELECT CONVERT(VARCHAR, d) FROM t", "CONVERT is not supported: write CAST(column AS VARCHAR)"),
+        ("SELECT TRY_CONVERT(DATE, s) FROM t", "CONVERT is not supported: write CAST(column AS VARCHAR)"),
+        ("SELECT CONVERT(d, CHAR(7)) FROM t", "write CAST(value AS type)"),
         ("SELECT STRFTIME(d, '%q') FROM t", "%Y-%m"),
         ("SELECT COUNT(*) FROM t GROUP BY (a, b)", "one by one"),
         ("SELECT COUNT(*) FROM t WHERE RANK() OVER (ORDER BY a) = 1", "QUALIFY"),

@@ -145,6 +145,20 @@ def test_what_is_told_is_recorded_and_said():
     assert "which moves quantiles by about 0.3% of the ranks, at most about 1.9%, beside the noise" in ranks
 
 
+def test_the_most_that_quantiles_move_is_said_once():
+    """It was "by up to 2.9% of the ranks, at most about 2.4%": the second number is that of means."""
+    moved = Taken(0.3, 2.4, apart=9.5, looked=4_096.0)
+    said = CountedRows(7, moved=moved, averaged=("quantiles",), shifted=0.029).words
+    assert "moves quantiles by up to 2.9% of the ranks (9.5% if noise hides some with far more), beside" in said
+    said = CountedRows(7, moved=Taken(0.3, 2.4), averaged=("quantiles",), shifted=0.029).words
+    assert "moves quantiles by up to 2.9% of the ranks, beside the noise" in said
+    said = CountedRows(7, moved=moved, averaged=("averages", "quantiles"), shifted=0.029).words
+    assert (
+        "moves averages by about 0.3% of the range of values, at most about 2.4% (9.5% if noise hides some with far "
+        "more), and quantiles by up to 2.9% of the ranks, beside the noise" in said
+    )
+
+
 def clinic(units=8_000, seed=4):
     """Return visits: of one person in fifty 20 to 60, who mostly come back soon; the others have few, and hardly do."""
     random = np.random.default_rng(seed)

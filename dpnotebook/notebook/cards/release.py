@@ -45,10 +45,10 @@ ROWS = 20  # of a release that a card lists; all are in its frame
 MIDDLE = 1e-6  # of the widest half-width: what a value is off the middle by is rounding
 DIGITS = 6  # of bounds
 FREE = "Answered from the ledger: costs nothing"
-EMPTY = "no group has enough people to be shown"
-BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
+EMPTY = "no group has enough units to be shown"
+BOUNDED = "what one unit adds is bounded first; intervals show the noise, not what the bounds leave out"
 BOUNDED_AND_HELD = (
-    "what a person adds is bounded first; intervals show the noise, and what the bounds leave out where that is said"
+    "what one unit adds is bounded first; intervals show the noise, and what the bounds leave out where that is said"
 )
 WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
 PICTURES = 3  # columns with values, from which on pictures would not fit into a card

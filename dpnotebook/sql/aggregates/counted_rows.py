@@ -14,14 +14,15 @@ from dpnotebook.sql.aggregates.taken import (
     said_apart,
     taken_from_json,
     taken_to_json,
-    three_digits,
 )
+from dpnotebook.views import digits
 
 LITTLE = 0.5  # rows: fewer that are left out of a group are none
 HARDLY = 0.1  # percent of the range of values: by less no mean is moved
 MOVED = "moved"
 LOST_UNITS = "lost_units"
 QUANTILES = "quantiles"
+PERCENT = 100.0
 
 OF_MEANS = ("carried", "walked", "drawn")  # what is told of values
 TOLD_OF_VALUES = (*OF_MEANS, "shifted")
@@ -156,7 +157,7 @@ class CountedRows:
         """How many rows, or units, are left out of counts and sums, in words; "" where hardly any is."""
         if not self.lost.worst >= LITTLE:
             return ""
-        about, most = map(three_digits, self.lost[:2])
+        about, most = map(digits, self.lost[:2])
         more = f", at most about {most}" if about != most else ""
         what = "units" if self.of_units or self.of_groups else "rows"
         taken = "hardly any out of a group"
@@ -169,15 +170,22 @@ class CountedRows:
         """By how much averages and quantiles move, in words; "" where they hardly do."""
         if not self.moved.worst >= HARDLY:
             return ""
-        about, most, apart = (f"{float(f'{share:.2g}'):g}%" for share in (*self.moved[:2], self.moved.worst))
+        about, most, apart = map(_percent, (*self.moved[:2], self.moved.worst))
         more = f", at most about {most}" if about != most else ""
         far = f" ({apart} if noise hides some with far more)" if apart != most else ""
         if self.moved.most < HARDLY:
             return f"that hardly moves {' and '.join(self.averaged)}{far}"
         others = " and ".join(one for one in self.averaged if one != QUANTILES)
-        said = [f"{others} by about {about} of the range of values"] if others else []
-        if QUANTILES in self.averaged:
-            told = "as much" if others else f"about {about}"
-            ranks = f"up to {float(f'{100 * self.shifted:.2g}'):g}%" if self.shifted else told
-            said.append(f"{QUANTILES} by {ranks} of the ranks")
-        return f"units with more count less, which moves {', and '.join(said)}{more}{far}"
+        said, beside = [f"{others} by about {about} of the range of values"] if others else [], f"{more}{far}"
+        if QUANTILES in self.averaged and self.shifted:  # the most that it may be is another number than that of means
+            up_to = PERCENT * self.shifted
+            said = [f"{one}{beside}" for one in said] + [f"{QUANTILES} by up to {_percent(up_to)} of the ranks"]
+            beside = far if not others and self.moved.worst > up_to else ""
+        elif QUANTILES in self.averaged:
+            said.append(f"{QUANTILES} by {'as much' if others else f'about {about}'} of the ranks")
+        return f"units with more count less, which moves {', and '.join(said)}{beside}"
+
+
+def _percent(share: float) -> str:
+    """Return a number of percent with two digits."""
+    return f"{float(f'{share:.2g}'):g}%"

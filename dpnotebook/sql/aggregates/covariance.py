@@ -50,6 +50,7 @@ from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate
+from dpnotebook.views import digits
 
 # (1 + a) (1 + b), (1 + a) (1 - b), ...: never negative, and together the same for every pair.
 CORNERS = tuple((1, s, t, s * t) for s in (1, -1) for t in (1, -1))
@@ -274,7 +275,7 @@ class OfPairs(Ratio):
 
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less where vectors are clipped to a norm, in words."""
-        rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
+        rows = "1 row" if f"{norm:.3g}" == "1" else f"{digits(norm)} rows"
         return f"units with more than about {rows}, or pairs far from the others, count less than they would"
 
     def taken(self, cut: Taken) -> tuple[Taken, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -20,8 +20,9 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.new_values import said_of_values
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.ratios import Ratio
-from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json, three_digits
+from dpnotebook.sql.aggregates.taken import HELD, Taken, said_apart, taken_from_json
 from dpnotebook.sql.select import Contribution, ContributionKind, PrivateSelect
+from dpnotebook.views import digits
 
 FOUND_FIRST = "found from the data first"
 NORM = f"how much one unit adds is {FOUND_FIRST}, with a part of its share"
@@ -38,6 +39,7 @@ UNKNOWN_VALUES = (
 )
 ENDS = {0.0: "least", 1.0: "largest"}
 FILLED = 1 - 1e-9  # of what an answer lies between, an error that is all of it, but for rounding
+BEYOND_DECLARED = "values beyond what is declared count as the nearest that is, however many there are"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -176,7 +178,7 @@ def steps(measuring: Measuring, rows_sought: bool = False, drawn: str = "") -> t
     found.append(f"add up clamped whole numbers in the engine, and add {law} noise to the sums of every group")
     if measuring.tau is not None:
         found.append(
-            f"show groups whose noisy number of units is at least {least_shown(measuring):,.3g}; hide the others"
+            f"show groups whose noisy number of units is at least {digits(least_shown(measuring))}; hide the others"
         )
     return tuple(found)
 
@@ -206,6 +208,7 @@ def warnings(
     confidence: float,
     lost: Mapping[int, Taken] | None = None,
     cut: Mapping[int, Taken] | None = None,
+    clamped: Collection[int] = (),
 ) -> tuple[str, ...]:
     """Return what a person should know before they ask: what may be wrong beside noise.
 
@@ -219,9 +222,12 @@ def warnings(
         What clipping to norms takes from a group, by the number of the aggregate, where a profile tells it.
     cut
         What bounds of values take from a mean or a variance, likewise.
+    clamped
+        The numbers of the aggregates of which values beyond what is declared count as the nearest that is.
     """
     measuring = noisiest(measuring)
-    found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence, lost or {}, cut or {})
+    found = _hidden(measuring) + _not_found(measuring)
+    found += _clipping(measuring, confidence, lost or {}, cut or {}, clamped)
     return tuple(dict.fromkeys(found))
 
 
@@ -267,11 +273,18 @@ def least_shown(measuring: Measuring) -> float:
     return measuring.tau / measuring.one + measuring.min_units - 1
 
 
-def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
+def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken, *, clamped: bool = False) -> str:
     """Return what clipping to a norm does to an answer, in words; it takes `lost` from a group.
 
-    Bounds of values take `cut` from a mean or a variance, beside that.
+    Bounds of values take `cut` from a mean or a variance, beside that; if values are `clamped` to what is declared,
+    nothing tells what that takes.
     """
+    said = _clipped(measuring, index, lost, cut, clamped)
+    return f"{said}; {BEYOND_DECLARED}" if clamped else said
+
+
+def _clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken, clamped: bool) -> str:
+    """Return what follows from what noisy histograms told."""
     part = measuring.parts[index]
     assert part.bounds is not None
     if function_of(part.kind).by_itself:
@@ -280,13 +293,13 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     far = "units" if function.adds and by_norm else "values"
     held = f"; intervals are {HELD}, except for {far} far from all others" if part.reaches_farther else ""
     if _kind(measuring, part) == "rows":
-        return _trimmed(part, cut) + held * bool(cut.worst)
+        return _trimmed(part, cut, clamped) + held * bool(cut.worst)
     if function.centres:
         less = function.counting_less(norm)
         if lost.known:
             moved, answer = function.taken(lost)
             less += f"; {_moving(moved, answer)}"
-        return (f"{_trimmed(part, cut)}; {less}" if cut.known else less) + held
+        return (f"{_trimmed(part, cut, clamped)}; {less}" if cut.known else less) + held
     layers = layers_of(part.bounds)
     norm = norm if layers is None else float(layers.outer)
     taken = "hardly any has more"
@@ -301,12 +314,12 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
         else f" in which small groups count up to {measuring.weights.others} times, so that their noise is as much less"
     )
     adds = "adds, over all groups, is cut to a length of" if measuring.grouped else "adds is cut to"
-    said = f"what one unit {adds} {norm:,.4g}{weighed}: {taken}"
+    said = f"what one unit {adds} {digits(norm, 4)}{weighed}: {taken}"
     if layers is None:
         return said
     return (
-        f"{said}. What is over {float(layers.inner):,.4g} is measured apart, with more noise; where that hides from "
-        "which groups it is, it is shared out like the rest, and errors are larger if it is from others"
+        f"{said}. What is over {digits(float(layers.inner), 4)} is measured apart, with more noise; where that hides "
+        "from which groups it is, it is shared out like the rest, and errors are larger if it is from others"
     )
 
 
@@ -317,7 +330,7 @@ def _kind(measuring: Measuring, part: AggregateInput) -> ContributionKind:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most = map(three_digits, taken[:2])
+    about, most = map(digits, taken[:2])
     more = said_apart(taken)
     if taken.hidden:
         return f"noise hides how much that takes from a {whole}, at most about {most}{more}"
@@ -328,25 +341,29 @@ def _taken(taken: Taken, whole: str) -> str:
 
 def _moving(moved: Taken, whole: str) -> str:
     """Return by how much clipping moves a mean or a variance, in words."""
-    about, most = map(three_digits, moved[:2])
+    about, most = map(digits, moved[:2])
     more = f", at most about {most}" if about != most else ""
     return f"that moves a {whole} by about {about}{more}{said_apart(moved)}, beside the noise"
 
 
-def _trimmed(part: AggregateInput, cut: Taken) -> str:
+def _trimmed(part: AggregateInput, cut: Taken, clamped: bool) -> str:
     """Return what bounds of values that were found from the data do to an answer, in words."""
     assert part.bounds is not None
     between = function_of(part.kind).said_between(part)
     cut, answer = function_of(part.kind).taken(cut)
     if cut.known and not cut.worst:
-        return f"{between}: hardly any is outside"
+        return between if clamped else f"{between}: hardly any is outside"
     if not cut.known and (ends := [name for place, name in ENDS.items() if place in part.fractions]):
         return f"{between}, others as the nearest of these: the {' and the '.join(ends)} of all may lie beyond"
     return f"{between}: {_taken(cut, answer)}" if cut.known else between
 
 
 def _clipping(
-    measuring: Measuring, confidence: float, lost: Mapping[int, Taken], cut: Mapping[int, Taken]
+    measuring: Measuring,
+    confidence: float,
+    lost: Mapping[int, Taken],
+    cut: Mapping[int, Taken],
+    clamped: Collection[int],
 ) -> list[str]:
     """Return what bounds may do: what they cut off is in no interval where nothing tells of it."""
     kind, most = measuring.contribution.kind, measuring.contribution.most
@@ -362,27 +379,29 @@ def _clipping(
     for i, part in enumerate(measuring.parts):
         kind = measuring.contribution_of(part).kind
         if function_of(part.kind).by_itself:
-            found += [clipped(measuring, i, lost[i], Taken())] if i in lost and part.bounds else []
+            found += (
+                [clipped(measuring, i, lost[i], Taken(), clamped=i in clamped)] if i in lost and part.bounds else []
+            )
             continue
         if kind == "rows":
-            found += [clipped(measuring, i, Taken(), cut[i])] if i in cut and part.bounds else []
+            found += [clipped(measuring, i, Taken(), cut[i], clamped=i in clamped)] if i in cut and part.bounds else []
             continue
         if kind == "l2" and not measuring.grouped and function_of(part.kind).of == "units":
             continue  # a unit is one unit
         if kind == "l2" and part.bounds is not None and (i in lost or i in cut):
-            found.append(clipped(measuring, i, lost.get(i, Taken()), cut.get(i, Taken())))
+            found.append(clipped(measuring, i, lost.get(i, Taken()), cut.get(i, Taken()), clamped=i in clamped))
             continue
         if part.bounds is None or not function_of(part.kind).clips(part):
             continue
         low, high = (float(bound) for bound in part.bounds[:2])
         width = _expected(measuring, part, confidence).half_width
         said = (
-            f"a unit's length over all groups is cut off at {high:,.6g}"
+            f"a unit's length over all groups is cut off at {digits(high, 6)}"
             if kind == "l2"
-            else f"what a unit adds to a group is clamped to [{low:,.6g}, {high:,.6g}]"
+            else f"what a unit adds to a group is clamped to [{digits(low, 6)}, {digits(high, 6)}]"
         )
         found.append(
-            f"{said}: a group that loses more than {width:,.3g} by that is further off than noise takes it, and no "
+            f"{said}: a group that loses more than {digits(width)} by that is further off than noise takes it, and no "
             "interval says so"
         )
     return found

@@ -30,6 +30,7 @@ from dpnotebook.sql.parse.calls import Call, Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, Contribution, is_column
+from dpnotebook.views import digits
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -554,12 +555,12 @@ class AggregateFunction:
 
     def said_between(self, part: AggregateInput) -> str:
         """Return between what bounds that were found let values be, in words."""
-        ends = [f"{float(low):,.6g} and {float(high):,.6g}" for low, high in self.columns_between(part)]
+        ends = [f"{digits(float(low), 6)} and {digits(float(high), 6)}" for low, high in self.columns_between(part)]
         return f"values are taken to be between {', and '.join(ends)}"
 
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less where vectors are clipped to a norm, in words."""
-        rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
+        rows = "1 row" if f"{norm:.3g}" == "1" else f"{digits(norm)} rows"
         return f"units with more than about {rows}, or with values far from the others, count less than they would"
 
     def clips(self, part: AggregateInput) -> bool:

@@ -22,8 +22,9 @@ import numpy as np
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.sql.aggregates.budget_split import OF_NEW_VALUES
 from dpnotebook.sql.aggregates.row_histogram import RowHistogram, row_edges, units_by_rows
-from dpnotebook.sql.aggregates.taken import REACH, Taken, three_digits
+from dpnotebook.sql.aggregates.taken import REACH, Taken
 from dpnotebook.sql.aggregates.units_rows import SPREAD, values_nearly_best, values_to_count
+from dpnotebook.views import digits
 
 SURELY = 1.0  # standard deviations of noise that are not taken to be new values, where it is chosen how many count
 HIDDEN_VALUES = 8.0  # of a unit, where noise hides how many it has: who has more is not told of
@@ -125,14 +126,14 @@ def said_of_values(counted: int, missed: Taken) -> str:
     """Return how many values of each unit count, as was found, and what that does to an answer, in words."""
     one = "1 value of each unit counts" if counted == 1 else f"up to {counted:,} values of each unit count"
     if not math.isnan(missed.looked):
-        most = three_digits(missed.most)
+        most = digits(missed.most)
         return (
             f"noise hides how many different values one unit has, so that {one}: at most about {most} are missed in a "
             f"group if no unit has more than {missed.looked:g}; the interval is longer for that"
         )
     if missed.most < LITTLE:
         return f"{one}, as was found to suit this price; hardly any is missed by that"
-    about, most = three_digits(missed.about), three_digits(missed.most)
+    about, most = digits(missed.about), digits(missed.most)
     missing = f"about {about}, at most about {most}," if missed.about >= LITTLE else f"at most about {most}"
     return (
         f"{one}, as was found to suit this price: {missing} are missed in a group, as no unit stands for them; the "

@@ -43,6 +43,7 @@ from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
 from dpnotebook.sql.select import Aggregate, Contribution, is_column
 from dpnotebook.strategy import Strategy
+from dpnotebook.views import digits
 
 Floats = NDArray[np.float64]
 
@@ -430,7 +431,7 @@ class Ratio(AggregateFunction):
             best = min(float(np.hypot(reach * errors, moved).min()), most)
             note = (
                 f"errors of {self.errors_of} are those of the smallest group, of about {sizes.min():,.0f} {values}; in "
-                f"the largest, of about {sizes.max():,.0f}, ±{best:,.3g}"
+                f"the largest, of about {sizes.max():,.0f}, ±{digits(best)}"
             )
         note += self.assumed(part, about) if known is not None else ""
         return Expectation(np.minimum(errors, most), min(float(np.hypot(reach * errors, moved).max()), most), note)
@@ -689,9 +690,8 @@ class Variance(Ratio):
         """Return which standard deviation values are taken to have where no release tells."""
         if not np.isnan(known.variances).any() or part.bounds is None or has_centre(part.bounds):
             return ""
-        return (
-            f"; of values whose standard deviation is about {USUAL_SPREAD * _half(part):,.3g}, which nothing tells yet"
-        )
+        usual = digits(USUAL_SPREAD * _half(part))
+        return f"; of values whose standard deviation is about {usual}, which nothing tells yet"
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest variance there is between the bounds."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from dpnotebook.views import digits
+
 BESIDE_MOST = (
     "about",
     "answer",
@@ -136,10 +138,5 @@ def said_apart(taken: Taken) -> str:
     """Return what may be taken beside the most, in words, if some are far from the others; "" where no more is."""
     if not taken.apart > taken.most:
         return ""
-    apart, looked = three_digits(taken.apart), three_digits(taken.looked)
+    apart, looked = digits(taken.apart), digits(taken.looked)
     return f" ({apart} if noise hides a few that reach {looked})"
-
-
-def three_digits(number: float) -> str:
-    """Return a number with three digits; thousands and millions as people write them."""
-    return f"{float(f'{number:.3g}'):,.0f}" if 1e3 <= abs(number) < 1e9 else f"{number:,.3g}"

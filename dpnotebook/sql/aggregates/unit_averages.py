@@ -23,6 +23,7 @@ from dpnotebook.sql.bounded_sums import Component, Partner
 from dpnotebook.sql.parse.calls import Call
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.select import Aggregate
+from dpnotebook.views import digits
 
 FAR = Fraction(1 << 63)  # what no mean of a unit is beyond
 # Of the cost, for what values come to beside the centre: their number tells little, as the mean is near the centre.
@@ -114,7 +115,7 @@ class UnitAverage(Mean):
         low, high, centre, _, rows = map(float, part.bounds)
         return (
             f"the values of one unit, of which {rows:,.0f} count at most, are taken to come to between "
-            f"{low - centre:,.4g} and {high - centre:,.4g} together, each less {centre:,.6g}"
+            f"{digits(low - centre, 4)} and {digits(high - centre, 4)} together, each less {digits(centre, 6)}"
         )
 
     def taken(self, cut: Taken) -> tuple[Taken, str]:

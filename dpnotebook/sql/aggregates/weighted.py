@@ -34,6 +34,7 @@ from dpnotebook.sql.parse.calls import Call
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate
+from dpnotebook.views import digits
 
 TINY = -200  # exponent of factors that are none
 UNKNOWN_WEIGHTS = "how wrong it will be depends on what the weights of a group add up to, which no release tells yet"
@@ -133,7 +134,8 @@ class WeightedAverage(Mean):
 
     def counting_less(self, norm: float) -> str:
         """Return which units weigh less."""
-        return f"units whose weights add up to more than about {norm:,.4g} count less in weighted means than they would"
+        most = digits(norm, 4)
+        return f"units whose weights add up to more than about {most} count less in weighted means than they would"
 
 
 def weight_of(component: Component) -> str:

@@ -20,9 +20,9 @@ from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of
-from dpnotebook.sql.ownership.value_bounds import TRUTH, declared_attribute, value_bounds
+from dpnotebook.sql.ownership.value_bounds import declared_attribute, value_bounds
 from dpnotebook.sql.parse.statement_parser import Call, call_of
-from dpnotebook.sql.select import Aggregate, plainly
+from dpnotebook.sql.select import TRUTH, Aggregate, plainly
 
 HARDLY_WIDE = 8  # levels: of no more, as of scores, values are spread over all of them mostly
 CAST_TEXT = "CAST it to VARCHAR"

@@ -80,6 +80,8 @@ def condition(node: exp.Expr, scope: LinearScope) -> Expression:
         return And(*parts) if isinstance(node, exp.And) else Or(*parts)
     if isinstance(node, exp.Not):
         if isinstance(inner := bare(node.this), exp.Is) and not scope.domain[_column(inner.this, scope)].nullable:
+            if isinstance(inner.expression, exp.Boolean):
+                _refuse_text(_column(inner.this, scope), node, scope)
             raise NotLinear  # also true of what is missing
         return Not(condition(node.this, scope))
     if isinstance(node, exp.Boolean):
@@ -87,6 +89,7 @@ def condition(node: exp.Expr, scope: LinearScope) -> Expression:
     if isinstance(node, exp.Column):
         name = scope.column(node)
         if scope.domain[name].holds != "boolean":
+            _refuse_text(name, node, scope)
             raise NotLinear
         return Compare(name, "==", True)
     if isinstance(node, exp.Is):
@@ -171,7 +174,20 @@ def _is(node: exp.Is, scope: LinearScope) -> Expression:
     if isinstance(right, exp.Boolean) and scope.domain[name].holds == "boolean":
         # unlike =, IS is never undecided
         return And(Not(IsNull(name)), Compare(name, "==", bool(right.this)))
+    if isinstance(right, exp.Boolean):
+        _refuse_text(name, node, scope)
     raise NotLinear
+
+
+def _refuse_text(name: str, node: exp.Expr, scope: LinearScope) -> None:
+    """Raise SQLError if a condition is that a declared text is true, which it is not, as `column = TRUE` is refused."""
+    attribute = scope.domain[name]
+    if attribute.holds == "text":
+        raise scope.text.error(
+            f"{name} alone is no condition, since it is not true or false; compare it, as in "
+            f"{name} = '{attribute.labels[-1]}'",
+            node,
+        )
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:

@@ -21,6 +21,7 @@ from dpnotebook.domain import Attribute, Bins, Dates, Range
 from dpnotebook.sql.ownership.expressions import bare, column_of
 from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.parse.arguments import whole_number
+from dpnotebook.sql.select import TRUTH
 from dpnotebook.sql.statement import Relation
 
 End: TypeAlias = Fraction | float  # a float is infinite
@@ -28,7 +29,6 @@ Interval: TypeAlias = tuple[End, End]
 Of: TypeAlias = Callable[[exp.Expr], Interval]
 
 EVERYTHING: Interval = (-math.inf, math.inf)
-TRUTH: Interval = (Fraction(0), Fraction(1))
 LARGEST = 10**300  # what is beyond that may be no number of a computer's
 NUMBERED: dict[str, Callable[[date], int]] = {  # by the unit of a difference, the number of a day's
     "YEAR": lambda day: day.year,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpnotebook.dialect.safe.typed import TYPES
-from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.text import NO_CONVERT, Text
 from dpnotebook.sql.parse.read_times import check_format
 from dpnotebook.sql.parse.spellings import FORMATS, pieces_of
 
@@ -89,6 +89,8 @@ def _cast(node: exp.Expr, text: Text) -> None:
     to = node.args["to"]
     name = to.this.name if isinstance(to, exp.DataType) and isinstance(to.this, exp.DType) else ""
     if name not in TYPES or to.args.get("nested"):
+        if text.converts:
+            raise text.error(NO_CONVERT, node)
         raise text.error("a CAST is to BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE or TIMESTAMP", node)
     if any(not 0 <= _or(whole_number(size.this), -1) <= 10_000 for size in to.expressions):
         raise text.error("the size of a type is a whole number that is written out", node)
@@ -121,7 +123,8 @@ def _part(node: exp.Expr, text: Text) -> None:
 
 def _format(node: exp.Expr, text: Text) -> None:
     written = node.args.get("format")
-    hint = f"a format is a text that is written out, '%Y-%m', with some of {', '.join(f'%{code}' for code in FORMATS)}"
+    codes = ", ".join(f"%{code}" for code in FORMATS)
+    hint = f"a format is a text that is written out, as in STRFTIME(column, '%Y-%m'), with some of {codes}"
     if not isinstance(written, exp.Literal) or not written.is_string or not written.name:
         raise text.error(hint, written or node)
     if any(piece.startswith("%") and piece[1:] not in FORMATS for piece in pieces_of(written.name)):

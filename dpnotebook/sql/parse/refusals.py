@@ -98,10 +98,21 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("GenerateSeries",), SERIES),
     (("Placeholder", "Parameter", "SessionParameter"), "parameters are written :name"),
 )
+A_TEXT = "write STRFTIME(column, '%Y-%m') for a day as a text"
+A_DAY = "write STRPTIME(column, '%Y-%m-%d') for a text as a day, or CAST(column AS DATE)"
+A_PART = "write EXTRACT(MONTH FROM column), or MONTHNAME(column) and DAYNAME(column) for names"
+LAST_DAY = "write DATE_TRUNC('month', column) + INTERVAL 1 MONTH - INTERVAL 1 DAY"
+SECONDS = "write DATE_DIFF('second', TIMESTAMP '1970-01-01', column)"
 FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
 NAMES = {
     "DATE_SUB": "write column - INTERVAL 3 DAY, or DATE_DIFF('day', from, to)",
     "AGE": f"{FULL_YEARS} is how many full years these are",
+    **dict.fromkeys(("TO_CHAR", "DATE_FORMAT", "FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIMESTAMP", "FORMAT"), A_TEXT),
+    **dict.fromkeys(("TO_DATE", "UNIX_TO_TIME", "PARSE_TIMESTAMP", "PARSE_DATETIME"), A_DAY),
+    **dict.fromkeys(("DATEPART", "DATENAME"), A_PART),
+    **dict.fromkeys(("EOMONTH", "LAST_DAY"), LAST_DAY),
+    **dict.fromkeys(("UNIX_TIMESTAMP", "TIME_TO_UNIX", "UNIX_SECONDS"), SECONDS),
+    "DATE_FROM_PARTS": "write DATE '2024-01-31'",
     "DATESUB": f"write {FULL_YEARS} for full years",
     **dict.fromkeys(("TIMEZONE", "CONVERT_TIMEZONE", "FROM_UTC_TIMESTAMP"), HERE),
     **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
