@@ -48,6 +48,7 @@ from dpnotebook.sql.aggregates.value_range import (
     BEHIND,
     FINE,
     ROUNDS,
+    Trimming,
     found_bins,
     is_spike,
     law_of_noise,
@@ -57,7 +58,6 @@ from dpnotebook.sql.aggregates.value_range import (
     range_edges,
     spanned,
     taken,
-    trimmed,
     wider,
     with_margins,
     with_tails,
@@ -84,6 +84,7 @@ PERHAPS = 0.05  # the probability of looking so far out by noise alone, for whic
 FARTHER = 2.0  # values of an order of magnitude are at most so many times as far out as its middle
 # Powers of two times the noise, for each of which bounds are tried of either column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
+SPACED = 2  # powers of two, that these are apart
 NOISES = 4  # steps in a factor of two to which noise is rounded: prices that differ little share their bounds
 
 
@@ -126,7 +127,7 @@ class ValueHistogram:
         aggregate
             What is asked of the values.
         noise
-            As for `value_range.trimmed`.
+            As for `value_range.Trimming.at`.
         clipped
             Whether all that a unit adds is clipped to a norm. Bounds of means have what they are centred by behind them
             then, and are wide.
@@ -184,7 +185,8 @@ class ValueHistogram:
         noise
             As for `bounds`.
         """
-        chosen = dict(self.bounds(aggregate, noise * 2.0**k) for k in SIDES)
+        middle = SPACED * round(math.log2(noise) / SPACED) if noise > 0 else 0  # prices share the bounds to choose from
+        chosen = dict(self.bounds(aggregate, 2.0 ** (middle + k)) for k in SIDES)
         return [self.side(bounds, cut) for bounds, cut in chosen.items() if bounds is not None]
 
     def side(self, bounds: Bounds, cut: Taken) -> Side:
@@ -415,7 +417,13 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     return replace(told, counts=tuple(map(int, likely)), scale=told.scale * 2.0**doublings, beyond=())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
+def _trimming(told: ValueHistogram, of: Answer, *, safe: bool, ends: tuple[float, float] | None) -> Trimming | None:
+    """Return what bounds are chosen from; see `Trimming`."""
+    return Trimming.of_told(told.noisy, of, told.sure, safe=safe, ends=ends)
+
+
+@lru_cache(maxsize=2048)
 def _bounds(
     told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool, ends: Bounds | None
 ) -> tuple[Bounds | None, Taken]:
@@ -428,7 +436,8 @@ def _bounds(
         found = None if span is None else (span, Taken())
     else:
         between = None if ends is None else (float(ends[0]), float(ends[1]))
-        found = trimmed(told.noisy, 2.0 ** (steps / NOISES), of, sure=told.sure, safe=safe, ends=between)
+        trimming = _trimming(told, of, safe=safe, ends=between)
+        found = None if trimming is None else trimming.at(2.0 ** (steps / NOISES))
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":
         low, high = min(low, Fraction(0)), max(high, Fraction(0))
