@@ -84,7 +84,6 @@ PERHAPS = 0.05  # the probability of looking so far out by noise alone, for whic
 FARTHER = 2.0  # values of an order of magnitude are at most so many times as far out as its middle
 # Powers of two times the noise, for each of which bounds are tried of either column of a pair.
 SIDES = (-6, -4, -2, 0, 2, 4, 6, 8, 10, 12)
-SPACED = 2  # powers of two, that these are apart
 NOISES = 4  # steps in a factor of two to which noise is rounded: prices that differ little share their bounds
 
 
@@ -185,8 +184,7 @@ class ValueHistogram:
         noise
             As for `bounds`.
         """
-        middle = SPACED * round(math.log2(noise) / SPACED) if noise > 0 else 0  # prices share the bounds to choose from
-        chosen = dict(self.bounds(aggregate, 2.0 ** (middle + k)) for k in SIDES)
+        chosen = dict(self.bounds(aggregate, noise * 2.0**k) for k in SIDES)
         return [self.side(bounds, cut) for bounds, cut in chosen.items() if bounds is not None]
 
     def side(self, bounds: Bounds, cut: Taken) -> Side:
