@@ -148,7 +148,8 @@ class KnownPairs:
         return all(one.is_enough(wanted, law) for one in self.columns if one is not None)
 
     def anew(self, times: float) -> KnownPairs:
-        """Return about what would be found with so many times the noise."""
+        """Return about what would be found with so many times the noise, in steps of four: prices share it."""
+        times = 4.0 ** round(math.log(times, 4.0))
         return KnownPairs(tuple(None if one is None else one.anew(times) for one in self.columns))
 
     def suited(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> tuple[Bounds, Taken]:

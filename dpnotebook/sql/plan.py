@@ -35,7 +35,7 @@ from dpnotebook.sql.aggregates.budget_split import (
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
-from dpnotebook.sql.aggregates.expected import expected, steps, taken_told, unit, warnings
+from dpnotebook.sql.aggregates.expected import error_shown, expected, steps, taken_told, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.taken import Taken
@@ -517,22 +517,28 @@ def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = Non
     """
     statement, accuracy, books, groups = asking.statement, asking.accuracy, asking.books, asking.groups
     accountant, select, number = books.accountant, statement.selects[0], one.known.number
+    shown = [error_shown(select, i, error, statement.units) for i, error in enumerate(one.errors)]
     parts = tuple(
         PlannedMeasure(
             aggregate.name,
             aggregate.words or aggregate.name,
-            unit(select, i, statement.units),
+            counted_in,
             float(np.max(error.std_errors)) if error.std_errors.size else math.nan,
             error.half_width,
             error.note,
         )
-        for i, (aggregate, error) in enumerate(zip(select.aggregates, one.errors, strict=True))
+        for aggregate, (error, counted_in) in zip(select.aggregates, shown, strict=True)
     )
     first, paid = _leading(parts), books.price(cost_of(statement, one.missing, books))
     anew = one.units if whole is None else whole
     before = expected(one.known.measuring, accuracy.confidence, one.known.counting(groups[0] if groups else ()))
+<<<<<<< HEAD
     half_width = before[parts.index(first)].half_width
     text = f"makes release #{number} sharper, from ±{digits(half_width, 4)} to ±{digits(first.half_width, 4)}"
+=======
+    half_width = before[parts.index(first)].as_shown.half_width
+    text = f"makes release #{number} sharper, from ±{half_width:,.4g} to ±{first.half_width:,.4g}"
+>>>>>>> error-speed
 
     def prices() -> list[Alternative]:
         found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, chosen=True)]
@@ -542,7 +548,8 @@ def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = Non
             other = sharper(statement, at_price, books, groups, asking.among)
             if other is not None and other.missing * LITTLE > other.units:
                 pays = books.price(cost_of(statement, other.missing, books))
-                error = next((e.half_width for e in other.errors if math.isfinite(e.half_width)), math.nan)
+                widths = [each.as_shown.half_width for each in other.errors]
+                error = next(filter(math.isfinite, widths), math.nan)
                 found.append(Alternative.at(accountant, books.spent, pays, error, other.units, chosen=False))
         return found
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +27,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.counted_rows import CountedRows
-from dpnotebook.sql.aggregates.expected import FOUND_FIRST, expected, fills_bounds, unit
+from dpnotebook.sql.aggregates.expected import FOUND_FIRST, error_shown, expected, fills_bounds, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups, counting
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.moved import with_moved
@@ -51,7 +51,15 @@ SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of ea
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
 GUESSES = 12  # from the law of the noise; then the middle is tried
-CLOSE = 5000  # one part of a price in so many is not looked for
+CLOSE, CLOSE_TO_JUMPS = 5000, 64  # one part of a price in so many is not looked for; where errors jump
+SMALL, SMALLEST = 17, 40  # halvings of the budget: a search begins there, or lower if that keeps the error
+ALIKE = 0.99  # times an error or more, which a dearer price has: then far dearer ones are looked at
+RISES = 1.25  # times as dear as before is the first of these, and each one the square of that dearer
+FAR = 10**6  # budgets: beyond them, nothing is looked for where errors hardly fall
+
+
+class _Unknown(AccuracyError):
+    """An error is not known at any price."""
 
 
 class RecordedStatement(Protocol):
@@ -375,9 +383,7 @@ class _Pricing:
         """
         aggregate = select.aggregates[index]
         function = function_of(aggregate.kind)
-        counted_in = unit(select, index, self.counted_in)
-        if error.shown is not None:
-            error, counted_in = replace(error.shown, note=""), function.unit_of_values(aggregate, self.counted_in)
+        error, counted_in = error_shown(select, index, error, self.counted_in)
         std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
         half_width, half_widths = error.half_width, at_ends
         inside = aggregate.inside and part.bounds is None and not function.levelled  # errors of these are in ranks
@@ -577,7 +583,7 @@ def units_for(
         priced = price(statement, units, books, accuracy.confidence, groups, known, finding)
         parts = priced.parts
         if any(part.unit == OF_RANK for part in parts):
-            raise AccuracyError(f"{accuracy.text} cannot be planned: {NO_LEVELS}")
+            raise _Unknown(f"{accuracy.text} cannot be planned: {NO_LEVELS}")
         worst = max(part.half_width if accuracy.error is not None else part.std_error for part in parts)
         if not math.isfinite(worst):
             reason = parts[0].note or "the error is not known beforehand"
@@ -591,8 +597,10 @@ def units_for(
     refused: AccuracyError | None = None
     findings = (Finding.NOTHING, Finding.ALL) if _may_be_found_anew(statement, known, books) else (Finding.NOTHING,)
     for finding in findings:
+        most = min((one.units for one in found), default=None)
         try:
-            units = least(partial(reached, finding), aim, books.accountant, from_below=grows, lowest=lowest)
+            at = partial(reached, finding)
+            units = least(at, aim, books.accountant, from_below=grows, lowest=lowest, most=most)
             found.append(Price(units, finding))
         except AccuracyError as error:
             refused = refused or error
@@ -730,7 +738,13 @@ def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) 
 
 
 def least(
-    reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool, lowest: int = LEAST_UNITS
+    reached: Callable[[int], float],
+    aim: float,
+    accountant: Accountant,
+    *,
+    from_below: bool,
+    lowest: int = LEAST_UNITS,
+    most: int | None = None,
 ) -> int:
     """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
 
@@ -749,38 +763,59 @@ def least(
         Whether the search starts at the cheapest price, and not at the whole budget.
     lowest
         No price is below this.
+    most
+        About how much is worth looking at; None for whatever noise can be drawn.
 
     Raises
     ------
     AccuracyError
         If no noise that can be drawn keeps the error.
     """
-    power = accountant.law.power
+    reached, power = cache(reached), accountant.law.power
     low, high, units = 0, 0, max(accountant.total, lowest)
     if from_below:
-        units = lowest = max(_cheapest(reached, accountant.total), lowest)
+        start = _cheapest(reached, accountant.total, SMALL)
+        if reached(start) <= aim:
+            start = _cheapest(reached, accountant.total, SMALLEST)
+        units = lowest = max(start, lowest)
+    rises, stairs, hopeless = RISES, False, False
     for tried in range(MOST_TRIES):
         error = reached(units)
+        beside = high if error <= aim else low
+        alike = bool(beside) and ALIKE * reached(beside) < error < reached(beside) / ALIKE
+        stairs = stairs or (alike and bool(high))
         if error <= aim:
             high = units
         else:
+            rises = rises**2 if alike and not high else RISES
+            hopeless = rises > RISES and units > FAR * accountant.total
+            if hopeless:
+                break
             low = units
-        if high and high - low <= max(high // CLOSE, 1):
+        if high and high - low <= _near(reached, low, high, power):
             break
-        guess = round(units * (error / aim) ** power * 1.0001) if aim > 0 else 2 * units
-        least = max(low + 1, lowest)
+        if low and high and aim > 0:
+            guess = round(_passed(aim, (low, reached(low)), (high, reached(high))) * 1.0001)
+        else:
+            guess = round(units * (error / aim) ** power * 1.0001) if aim > 0 else 2 * units
+        least, near = max(low + 1, lowest), max(high // CLOSE, 1)
         if not high:
-            units = max(guess, least)
-        elif guess >= high and error <= aim:  # as near as one looks, if a little less is not enough
-            units = max(high - max(high // CLOSE, 1), least)
-        elif least < guess < high and tried < GUESSES:
+            units = max(guess, least, round(rises * units) if rises > RISES else 0)
+        elif error <= aim and guess >= high - near:  # as near as one looks, if a little less is not enough
+            units = max(high - near, least)
+        elif least < guess < high and not stairs and tried < GUESSES:
             units = guess
         else:  # errors that jump, or hardly fall, are no guide
             units = max(math.isqrt(least * high), least)
         if high and units >= high:
             break
-        if units > accountant.total * 10**9:
+        if units > accountant.total * 10**9 or (most is not None and low >= most):
             break
+        units = units if most is None or high else min(units, max(most, least))
+    if not high and hopeless:
+        raise AccuracyError(
+            "no price comes near to keeping this error, as far as is known now; ask for a larger one, or give epsilon="
+        )
     if not high:
         raise AccuracyError("no noise that can be drawn keeps this error; ask for a larger one, or give epsilon=")
     step = 10 ** max(len(str(high)) - 4, 0)
@@ -788,12 +823,30 @@ def least(
     return high if from_below and reached(rounded) > aim else rounded
 
 
-def _cheapest(reached: Callable[[int], float], total: int) -> int:
-    """Return about the least units that anything can be measured for."""
-    units = max(LEAST_UNITS, total >> 40)
+def _near(reached: Callable[[int], float], low: int, high: int, power: int) -> int:
+    """Return how near to each other a price that misses an error and one that keeps it need not be brought.
+
+    Farther where errors jump, as those of quantiles do from bin to bin.
+    """
+    jumps = low and reached(low) > reached(high) * (high / low) ** (2 / power)
+    return max(high // (CLOSE_TO_JUMPS if jumps else CLOSE), 1)
+
+
+def _passed(aim: float, low: tuple[int, float], high: tuple[int, float]) -> float:
+    """Return at about which price errors pass `aim`, between two prices with their errors: on a line in logarithms."""
+    (less, larger), (more, smaller) = low, high
+    share = math.log(larger / aim) / math.log(larger / smaller) if smaller > 0 else 1.0
+    return float(less * (more / less) ** share)
+
+
+def _cheapest(reached: Callable[[int], float], total: int, halvings: int) -> int:
+    """Return about the least units that anything can be measured for, from a budget halved so many times on."""
+    units = max(LEAST_UNITS, total >> halvings)
     while units < total:
         try:
             reached(units)
+        except _Unknown:
+            raise
         except (AccuracyError, SQLError):
             units *= 16
         else:

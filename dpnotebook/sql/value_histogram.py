@@ -48,6 +48,7 @@ from dpnotebook.sql.aggregates.value_range import (
     BEHIND,
     FINE,
     ROUNDS,
+    Trimming,
     found_bins,
     is_spike,
     law_of_noise,
@@ -57,7 +58,6 @@ from dpnotebook.sql.aggregates.value_range import (
     range_edges,
     spanned,
     taken,
-    trimmed,
     wider,
     with_margins,
     with_tails,
@@ -126,7 +126,7 @@ class ValueHistogram:
         aggregate
             What is asked of the values.
         noise
-            As for `value_range.trimmed`.
+            As for `value_range.Trimming.at`.
         clipped
             Whether all that a unit adds is clipped to a norm. Bounds of means have what they are centred by behind them
             then, and are wide.
@@ -415,7 +415,13 @@ def _anew(told: ValueHistogram, doublings: int) -> ValueHistogram:
     return replace(told, counts=tuple(map(int, likely)), scale=told.scale * 2.0**doublings, beyond=())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
+def _trimming(told: ValueHistogram, of: Answer, *, safe: bool, ends: tuple[float, float] | None) -> Trimming | None:
+    """Return what bounds are chosen from; see `Trimming`."""
+    return Trimming.of_told(told.noisy, of, told.sure, safe=safe, ends=ends)
+
+
+@lru_cache(maxsize=2048)
 def _bounds(
     told: ValueHistogram, of: Answer | None, integer: bool, steps: int, *, safe: bool, ends: Bounds | None
 ) -> tuple[Bounds | None, Taken]:
@@ -428,7 +434,8 @@ def _bounds(
         found = None if span is None else (span, Taken())
     else:
         between = None if ends is None else (float(ends[0]), float(ends[1]))
-        found = trimmed(told.noisy, 2.0 ** (steps / NOISES), of, sure=told.sure, safe=safe, ends=between)
+        trimming = _trimming(told, of, safe=safe, ends=between)
+        found = None if trimming is None else trimming.at(2.0 ** (steps / NOISES))
     (low, high), cut = found or (told.between, Taken())
     if of == "sums":
         low, high = min(low, Fraction(0)), max(high, Fraction(0))

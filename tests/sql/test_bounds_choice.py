@@ -8,7 +8,7 @@ import pytest
 
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.privacy.laws import law_of
-from dpnotebook.sql.aggregates.bounds_choice import bias, least_off, noise_between
+from dpnotebook.sql.aggregates.bounds_choice import TailsCut, bias, noise_between
 from dpnotebook.sql.aggregates.budget_split import ValueCosts, of_range
 from dpnotebook.sql.aggregates.hidden_tail import ALIKE, alike_tails
 from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
@@ -78,7 +78,8 @@ def test_the_least_logarithm_of_all_bounds(squares):
                 off = ((places - mean) ** 2 - (places.clip(low, high) - mean) ** 2) @ (one + other)
                 taken = max(off + (less - more) ** 2, 0.0)
             best[float(low), float(high)] += math.log(error[i, j] ** 2 + taken**2)
-    assert least_off(error, below, above, edges, lows, highs, mean, squares) == min(best, key=best.get)
+    cut = TailsCut.of(below, above, edges, lows, highs, mean)
+    assert cut.least_off(error, squares=squares) == min(best, key=best.get)
 
 
 def test_tails_are_as_uncertain_as_noise_makes_them():

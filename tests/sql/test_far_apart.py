@@ -7,7 +7,7 @@ import pytest
 
 from dpnotebook.sql.aggregates.expected import _taken
 from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
-from dpnotebook.sql.aggregates.value_range import range_edges, trimmed
+from dpnotebook.sql.aggregates.value_range import Trimming, range_edges
 
 UNITS = 5_000
 EDGES = range_edges((Fraction(1), Fraction(4)), (Fraction(-96), Fraction(96)))
@@ -34,7 +34,7 @@ def test_what_is_told_holds_wherever_they_lie(name, noise, of):
     passed, by_law = [], []
     for _ in range(200):
         noisy = exact + np.rint(NOISES[noise](random, exact.size))
-        (low, high), told = trimmed(NoisyHistogram(noisy, scale, EDGES, ratio), 30.0, of)
+        (low, high), told = Trimming.of_told(NoisyHistogram(noisy, scale, EDGES, ratio), of).at(30.0)
         kept = values.clip(float(low), float(high))
         taken = values.mean() - kept.mean() if of == "means" else values.var() - kept.var()
         passed.append(abs(taken) > told.apart)
@@ -46,7 +46,7 @@ def test_what_is_told_holds_wherever_they_lie(name, noise, of):
 def test_both_are_said():
     """Of values that thin out, and of some that noise may hide."""
     exact = np.histogram(COLUMNS["2% are 9"](np.random.default_rng(1)), EDGES)[0]
-    _, told = trimmed(NoisyHistogram(exact, 40.0, EDGES), 30.0, "means")
+    _, told = Trimming.of_told(NoisyHistogram(exact, 40.0, EDGES), "means").at(30.0)
     assert told.looked == 96
     assert told.apart > told.most
     assert "if noise hides a few that reach 96)" in _taken(told, "mean")

@@ -10,7 +10,7 @@ import pytest
 from dpnotebook.sql.aggregates.bounds_choice import noise_between
 from dpnotebook.sql.aggregates.hidden_humps import hidden_humps
 from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
-from dpnotebook.sql.aggregates.value_range import range_edges, trimmed
+from dpnotebook.sql.aggregates.value_range import Trimming, range_edges
 
 UNITS = 40_000
 
@@ -38,7 +38,9 @@ def of_column(name, random, scale, noise, of):
     low, high = np.quantile(values, [0.1, 0.9])
     edges = range_edges((Fraction(low), Fraction(high)), (Fraction(-12 * high), Fraction(12 * high)))
     exact = np.histogram(values, edges)[0]
-    (least, most), told = trimmed(NoisyHistogram(exact + random.normal(0, scale, exact.size), scale, edges), noise, of)
+    (least, most), told = Trimming.of_told(
+        NoisyHistogram(exact + random.normal(0, scale, exact.size), scale, edges), of
+    ).at(noise)
     return values, float(least), float(most), told
 
 

@@ -1,5 +1,6 @@
 """The least price that keeps an error, where errors jump with the price as norms do that are chosen for it."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -28,5 +29,33 @@ def test_a_price_keeps_the_error_whatever_the_least_may_be(aim, lowest, total):
 
 
 def test_no_price_keeps_an_error_that_does_not_fall():
-    with pytest.raises(AccuracyError, match="no noise that can be drawn keeps this error"):
+    with pytest.raises(AccuracyError, match="no price comes near to keeping this error"):
         least(lambda units: 2.0, 1.0, ACCOUNTANT, from_below=True)
+
+
+@pytest.mark.parametrize("from_below", [False, True])
+@pytest.mark.parametrize("aim", [0.9, 0.97, 2.5, 40.0])
+def test_errors_that_fall_in_stairs_are_looked_at_few_times(aim, from_below):
+    """Intervals of quantiles end where bins do: between two prices their error is one number, or falls at once."""
+    looked = []
+
+    def in_stairs(units):
+        looked.append(units)
+        return 2.0 ** math.ceil(math.log2(10**6 / units**0.5))
+
+    found = least(in_stairs, aim, ACCOUNTANT, from_below=from_below)
+    assert len(looked) <= 13
+    assert in_stairs(found) <= aim
+    assert in_stairs(found * 59 / 60) > aim
+
+
+def test_a_price_far_beyond_the_budget_is_found_where_errors_fall_in_stairs():
+    looked = []
+
+    def one_stair(units):
+        looked.append(units)
+        return 0.5 if units > 3000 * ACCOUNTANT.total else 1.01
+
+    found = least(one_stair, 1.0, ACCOUNTANT, from_below=True)
+    assert 3000 * ACCOUNTANT.total < found <= 3060 * ACCOUNTANT.total
+    assert len(looked) <= 30

@@ -19,9 +19,9 @@ from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_
 from dpnotebook.sql.aggregates.taken import Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
+    Trimming,
     located,
     range_edges,
-    trimmed,
     wider,
     with_margins,
     with_tails,
@@ -207,7 +207,8 @@ def range_of(values, scale, noise, random, magnitude, squares=False):
             break
     edges = range_edges(found, whole)
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] + random.normal(0, scale, edges.size - 1)
-    return trimmed(NoisyHistogram(counts, scale, edges), noise, "squares" if squares else "means") or (between, Taken())
+    found = Trimming.of_told(NoisyHistogram(counts, scale, edges), "squares" if squares else "means")
+    return (between, Taken()) if found is None else found.at(noise)
 
 
 def magnitude(values, scale):

@@ -18,7 +18,7 @@ from dpnotebook.sql import value_histogram
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import of_range
 from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
-from dpnotebook.sql.aggregates.value_range import range_edges, trimmed
+from dpnotebook.sql.aggregates.value_range import Trimming, range_edges
 
 pytestmark = pytest.mark.usefixtures("same_noise")  # what becomes of noisy histograms, and not how they were drawn
 
@@ -103,7 +103,9 @@ def test_what_is_cut_off_is_hardly_ever_more_than_is_said():
     exact = np.histogram(values, edges)[0]
     more, large = 0, 0
     for drawn in fixed_noise()(noise, scale, exact.size * runs).reshape(runs, -1):
-        (low, high), taken = trimmed(NoisyHistogram(exact + drawn, spread, edges, law.tail_ratio), 2.0, "means")
+        (low, high), taken = Trimming.of_told(NoisyHistogram(exact + drawn, spread, edges, law.tail_ratio), "means").at(
+            2.0
+        )
         moved = abs(values.clip(float(low), float(high)).mean() - values.mean())
         error = float(high - low) / 2 * 2.0 / values.size  # of the noise on the mean
         large += moved > error

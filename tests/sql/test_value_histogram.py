@@ -18,7 +18,7 @@ from dpnotebook.privacy.laws import LAPLACE, law_of
 from dpnotebook.sql.aggregates.bounds import found, magnitude_edges, surely_between
 from dpnotebook.sql.aggregates.noisy_histogram import NoisyHistogram
 from dpnotebook.sql.aggregates.norms import spread_of_run
-from dpnotebook.sql.aggregates.value_range import located, range_edges, trimmed
+from dpnotebook.sql.aggregates.value_range import Trimming, located, range_edges
 from dpnotebook.sql.value_histogram import ValueHistogram
 
 TAILS = np.random.default_rng(1).lognormal(4, 1.0, 40_000)
@@ -152,7 +152,7 @@ def test_levels_beside_those_that_are_found_are_not_cut_off():
     """Answers from 1 to 5 of 320 people, of which 3 and 4 stand out by themselves, without any noise."""
     edges = range_edges((Fraction(2), Fraction(8)), (Fraction(-16), Fraction(96)))
     counts = np.histogram(np.repeat([1, 2, 3, 4, 5], [26, 49, 97, 103, 47]), edges)[0]
-    (low, high), _ = trimmed(NoisyHistogram(counts, 13.7, edges), 13.0, "means")
+    (low, high), _ = Trimming.of_told(NoisyHistogram(counts, 13.7, edges), "means").at(13.0)
     assert low <= 2
     assert high >= 5
 

@@ -11,7 +11,7 @@ Source: Savage, The Foundations of Statistics (1954), chapter 9, on regret.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -132,36 +132,63 @@ def bias(counts: Floats, edges: Floats, low: Floats, high: Floats, *, squares: b
     return _together(less[of_low], more[of_high], squares_less[of_low], squares_more[of_high], squares=squares)
 
 
-def least_off(
-    error: Floats, below: Floats, above: Floats, edges: Floats, lows: Floats, highs: Floats, mean: float, squares: bool
-) -> tuple[float, float]:
-    """Return the bounds whose error has the least logarithm on average, over all ways in which tails may be.
+class TailsCut(NamedTuple):
+    """What bounds to choose from take from an answer, over all ways in which tails may be: whatever the noise is.
 
     Parameters
     ----------
-    error
-        The noise of an answer between bounds, shape (lows, highs).
-    below, above
-        Which part of all values is in each bin, in ways that are alike likely of those below the mean, and of those
-        above it, shape (ways, bins).
-    edges
-        Of the bins.
     lows, highs
         Bounds to choose from, on either side of the mean.
-    mean
-        The mean of the values, about.
-    squares
-        Whether the answer is a variance.
+    less, squares_less
+        What each lower one takes from the mean, and from the mean square, in each way, shape (ways, lows).
+    more, squares_more
+        The same of the upper ones, shape (ways, highs).
     """
-    less, squares_less = (one @ below.T for one in _below(edges, lows, mean))
-    more, squares_more = (one @ above.T for one in _below(-edges[::-1], -highs, -mean, reverse=True))
-    noise, score = error**2, np.zeros_like(error)
-    for one, squared in zip(less.T[:, :, None], squares_less.T[:, :, None], strict=True):
-        for other, squared_other in zip(more.T, squares_more.T, strict=True):
-            taken = _together(one, other, squared, squared_other, squares=squares)
-            score += np.log(noise + taken**2 + TINY)
-    i, j = np.unravel_index(int(np.argmin(score)), score.shape)
-    return float(lows[i]), float(highs[j])
+
+    lows: Floats
+    highs: Floats
+    less: Floats
+    squares_less: Floats
+    more: Floats
+    squares_more: Floats
+
+    @classmethod
+    def of(cls, below: Floats, above: Floats, edges: Floats, lows: Floats, highs: Floats, mean: float) -> TailsCut:
+        """Return it for ways in which tails may be.
+
+        Parameters
+        ----------
+        below, above
+            Which part of all values is in each bin, in ways that are alike likely of those below the mean, and of those
+            above it, shape (ways, bins).
+        edges
+            Of the bins.
+        lows, highs
+            Bounds to choose from, on either side of the mean.
+        mean
+            The mean of the values, about.
+        """
+        less, squares_less = ((one @ below.T).T for one in _below(edges, lows, mean))
+        more, squares_more = ((one @ above.T).T for one in _below(-edges[::-1], -highs, -mean, reverse=True))
+        return cls(lows, highs, less, squares_less, more, squares_more)
+
+    def least_off(self, error: Floats, *, squares: bool) -> tuple[float, float]:
+        """Return the bounds whose error has the least logarithm on average.
+
+        Parameters
+        ----------
+        error
+            The noise of an answer between bounds, shape (lows, highs).
+        squares
+            Whether the answer is a variance.
+        """
+        noise, score = error**2, np.zeros_like(error)
+        for one, squared in zip(self.less[:, :, None], self.squares_less[:, :, None], strict=True):
+            for other, squared_other in zip(self.more, self.squares_more, strict=True):
+                taken = _together(one, other, squared, squared_other, squares=squares)
+                score += np.log(noise + taken**2 + TINY)
+        i, j = np.unravel_index(int(np.argmin(score)), score.shape)
+        return float(self.lows[i]), float(self.highs[j])
 
 
 def _below(edges: Floats, ends: Floats, mean: float, *, reverse: bool = False) -> tuple[Floats, Floats]:

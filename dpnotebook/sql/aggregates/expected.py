@@ -131,6 +131,26 @@ def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
     return function_of(aggregate.kind).unit(aggregate, units)
 
 
+def error_shown(
+    select: PrivateSelect, index: int, error: Expectation, units: Mapping[str, str]
+) -> tuple[Expectation, str]:
+    """Return how wrong an aggregate is, and what that is counted in: of quantiles not ranks, where values are told.
+
+    Parameters
+    ----------
+    select, index
+        The aggregate.
+    error
+        How wrong it is.
+    units
+        As for `unit`.
+    """
+    if error.shown is None:
+        return error, unit(select, index, units)
+    aggregate = select.aggregates[index]
+    return error.shown, function_of(aggregate.kind).unit_of_values(aggregate, units)
+
+
 def steps(measuring: Measuring, rows_sought: bool = False, drawn: str = "") -> tuple[str, ...]:
     """Return how it is worked out, a line for each step.
 

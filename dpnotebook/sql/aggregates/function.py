@@ -196,6 +196,11 @@ class Expectation:
         """Standard error of an answer, of the worst group."""
         return float(self.std_errors.max())
 
+    @property
+    def as_shown(self) -> Expectation:
+        """The same in what is shown, where that is told; itself elsewhere."""
+        return self if self.shown is None else self.shown
+
 
 class Statistic:
     """What a unit adds to a group, as SQL: an object for each name of a component's statistic.

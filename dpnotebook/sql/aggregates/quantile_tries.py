@@ -123,14 +123,20 @@ def known_off(strategy: Strategy, fraction: float, noise: Noise, counts: bytes, 
 
 def _read(strategy: Strategy, fraction: float, noise: Noise, exact: Floats, times: int, salt: bytes) -> Floats:
     """Return in which bin, and where in it, quantiles are read off with noise of variance 1 added; shape (times,)."""
-    weights, errors = cumulative_weights(strategy), excess_errors(strategy, fraction)
-    drawn = redrawn_noise(noise, SCALE, times, weights.shape[1], salt) / math.sqrt(law_of(noise).variance(SCALE))
-    counts = exact + drawn @ weights.T
+    errors, counts = excess_errors(strategy, fraction), exact + _noise_of_counts(strategy, noise, times, salt)
     excess = rising(counts - fraction * counts[:, -1:], errors)
     places = np.arange(len(errors), dtype=float)
     rank = rank_read(np.maximum(counts[:, -1], 0.0), errors, fraction)
     found = crossed_at(excess - (rank - fraction * counts[:, -1])[:, None], -rank, places, places + 1)
     return np.asarray(found.clip(*crossed_between(excess, errors, band(CERTAIN, noise), places, places + 1)))
+
+
+@lru_cache(maxsize=8)
+def _noise_of_counts(strategy: Strategy, noise: Noise, times: int, salt: bytes) -> Floats:
+    """Return the noise that is tried on cumulative counts, shape (times, bins), if that on what is measured has 1."""
+    weights = cumulative_weights(strategy)
+    drawn = redrawn_noise(noise, SCALE, times, weights.shape[1], salt) / math.sqrt(law_of(noise).variance(SCALE))
+    return np.asarray(drawn @ weights.T)
 
 
 def _usual_columns(bins: int, times: int) -> tuple[Floats, Floats]:

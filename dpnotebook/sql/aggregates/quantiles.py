@@ -204,23 +204,27 @@ class Quantiles(AggregateFunction):
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
-        """Return how many values of rank the worst quantile is off, in groups of so many values."""
+        """Return how many values of rank the worst quantile is off, in groups of so many values.
+
+        Of a usual column where it is shown how far it is off in values.
+        """
         block = measuring.blocks[part.blocks[0]]
         assert isinstance(block.combine, Strategy)
         spread, strategy = math.sqrt(measuring.law.variance(block.scale)), block.combine
         sizes = np.array([USUAL_ROWS]) if known is None else known.sizes
         shares = None if known is None else _shares(known, part)
+        shown = None if shares is None else self._in_values(measuring, part, confidence, sizes[:, None] * shares)
+        tried_on = None if shown is not None else shares
         errors, width = np.zeros(sizes.size), 0.0
         for fraction in part.fractions:
             middle = spread * float(np.median(excess_errors(strategy, fraction)))
             values = sizes / max(middle, TINY)
-            counts = None if shares is None else shares * values[:, None]
+            counts = None if tried_on is None else tried_on * values[:, None]
             off = middle * off_by(strategy, fraction, measuring.noise, values, counts)
             errors = np.maximum(errors, np.sqrt((off**2).mean(axis=1)))
             shifted = max(_ranks_shifted(part, fraction)) * sizes
             least = (off_at_most(one, confidence, measuring.noise) for one in off)
             width = max(width, *(math.hypot(one, other) for one, other in zip(least, shifted, strict=True)))
-        shown = None if shares is None else self._in_values(measuring, part, confidence, sizes[:, None] * shares)
         return Expectation(errors, width, f"errors of quantiles are in {OF_RANK}", shown)
 
     def _in_values(

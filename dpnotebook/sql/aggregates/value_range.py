@@ -10,6 +10,7 @@ is inside are least together, and about how much that bias is, at most, is told.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.privacy.laws import Noise
-from dpnotebook.sql.aggregates.bounds_choice import Answer, bias, least_off, noise_between, noise_of_squares
+from dpnotebook.sql.aggregates.bounds_choice import Answer, TailsCut, bias, noise_between, noise_of_squares
 from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.hidden_tail import ALIKE, alike_tails, hidden_tail
@@ -124,53 +125,91 @@ def range_edges(found: Bounds, bounds: Bounds) -> Floats:
     return np.unique(np.clip(edges, least, most))
 
 
-def trimmed(
-    told: NoisyHistogram,
-    noise: float,
-    of: Answer,
-    *,
-    sure: Bounds | None = None,
-    safe: bool = False,
-    ends: tuple[float, float] | None = None,
-) -> tuple[Bounds, Taken] | None:
-    """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
+@dataclass(frozen=True, eq=False)
+class Trimming:
+    """What bounds between which values are kept are chosen from, for the least error of an answer, whatever its noise.
 
     Parameters
     ----------
-    told
-        Where values are, in bins as `range_edges` has them.
-    noise
-        About the standard deviation of the noise on a sum over all units, of values half-way between bounds 2 apart.
+    found
+        Where values are, in bins as `range_edges` has them, and in which of these units are found.
     of
         What the answer is: how large values are on average, all together, or how far they are spread.
-    sure
-        What the bounds hold at least; None where these counts alone tell.
     safe
         Whether what they may take, in place of what is expected, is to be little beside the noise.
     ends
         As for `lost_between`.
-
-    Returns
-    -------
-    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most, also if some
-    lie apart from the others, and in which direction; of a variance also about how large it is between them, and of
-    sums how large values are on average.
+    choice
+        The bounds to choose from.
+    relative_noise
+        The noise of an answer between these, in parts of that of a sum, shape (lows, highs).
+    cut
+        What these take from the answer, in ways alike likely.
     """
-    if (found := found_bins(told, squares=_is_of_squares(of))) is None:
-        return None
-    below, kept, above = _ways(found)
-    likely = _most_likely(below, kept, above)
-    choice = _Choice.of_likely(found, likely, sure)
-    error = noise / choice.total * choice.noise(of, found)
-    if safe:
-        low, high = choice.least_feared(error, _finer(_counts(found)[2]), squares=_is_of_squares(of))
-    else:
+
+    found: FoundBins
+    of: Answer
+    safe: bool
+    ends: tuple[float, float] | None
+    choice: _Choice
+    relative_noise: Floats
+    cut: TailsCut
+    _told: dict[tuple[float, float], Taken] = field(default_factory=dict)
+
+    @classmethod
+    def of_told(
+        cls,
+        told: NoisyHistogram,
+        of: Answer,
+        sure: Bounds | None = None,
+        *,
+        safe: bool = False,
+        ends: tuple[float, float] | None = None,
+    ) -> Trimming | None:
+        """Return it for a histogram; None where noise hides all.
+
+        Parameters
+        ----------
+        told
+            Where values are, in bins as `range_edges` has them.
+        of, safe, ends
+            As for the class.
+        sure
+            What the bounds hold at least; None where these counts alone tell.
+        """
+        if (found := found_bins(told, squares=_is_of_squares(of))) is None:
+            return None
+        below, kept, above = _ways(found)
+        choice = _Choice.of_likely(found, _most_likely(below, kept, above), sure)
         below, above = (np.concatenate(side, axis=1) for side in ((below, kept, 0 * above), (0 * below, kept, above)))
         ways = (_anywhere(below, 0) / choice.total, _anywhere(above, -1) / choice.total)
-        low, high = least_off(
-            error, *ways, choice.edges, choice.lows, choice.highs, choice.mean, squares=_is_of_squares(of)
-        )
-    return (Fraction(low), Fraction(high)), _taken(found, (low, high), of, likely, ends)
+        cut = TailsCut.of(*ways, choice.edges, choice.lows, choice.highs, choice.mean)
+        return cls(found, of, safe, ends, choice, choice.noise(of, found), cut)
+
+    def at(self, noise: float) -> tuple[Bounds, Taken]:
+        """Return the bounds for so much noise, and what they take.
+
+        Parameters
+        ----------
+        noise
+            About the standard deviation of the noise on a sum over all units, of values half-way between bounds 2
+            apart.
+
+        Returns
+        -------
+        The bounds, and what keeping values between them takes from a mean, or a variance, about and at most, also if
+        some lie apart from the others, and in which direction; of a variance also about how large it is between them,
+        and of sums how large values are on average.
+        """
+        choice, squares = self.choice, _is_of_squares(self.of)
+        error = noise / choice.total * self.relative_noise
+        if self.safe:
+            between = choice.least_feared(error, _finer(_counts(self.found)[2]), squares=squares)
+        else:
+            between = self.cut.least_off(error, squares=squares)
+        if between not in self._told:
+            self._told[between] = _taken(self.found, between, self.of, choice.likely, self.ends)
+        return (Fraction(between[0]), Fraction(between[1])), self._told[between]
 
 
 class _Choice(NamedTuple):
@@ -226,12 +265,12 @@ def _is_of_squares(of: Answer) -> bool:
 
 
 def taken(told: NoisyHistogram, bounds: Bounds, of: Answer, ends: tuple[float, float] | None = None) -> Taken:
-    """Return what keeping values between some bounds takes from an answer, as `trimmed` has it of the best ones.
+    """Return what keeping values between some bounds takes from an answer, as `Trimming` has it of the best ones.
 
     Parameters
     ----------
     told, of, ends
-        As for `trimmed`.
+        As for `Trimming.of_told`.
     bounds
         Between which values are kept.
     """
@@ -278,7 +317,7 @@ def found_bins(told: NoisyHistogram, *, squares: bool) -> FoundBins | None:
     Parameters
     ----------
     told
-        As for `trimmed`.
+        As for `Trimming.of_told`.
     squares
         Whether it is for variances, of which far bins decide more: they have to be there more surely.
     """
@@ -302,7 +341,7 @@ def mean_and_deviation(told: NoisyHistogram, bounds: Bounds) -> tuple[float, flo
     Parameters
     ----------
     told
-        As for `trimmed`.
+        As for `Trimming.of_told`.
     bounds
         Outside which values count as the nearest of them.
     """
@@ -332,7 +371,7 @@ def spanned(told: NoisyHistogram) -> Bounds | None:
     Parameters
     ----------
     told
-        As for `trimmed`.
+        As for `Trimming.of_told`.
     """
     if (found := _surely_found(told)) is None:
         return None

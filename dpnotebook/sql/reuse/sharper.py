@@ -199,7 +199,8 @@ def _units_for(
         else:
             after = one.after
         errors = expected(after, accuracy.confidence, released.counting(groups))
-        worst = max(error.half_width if accuracy.error is not None else error.std_error for error in errors)
+        shown = [error.as_shown for error in errors]
+        worst = max(error.half_width if accuracy.error is not None else error.std_error for error in shown)
         if not math.isfinite(worst):
             raise AccuracyError("the error is not known beforehand")
         return worst
