@@ -532,13 +532,8 @@ def _sharper_plan(asking: _AskedStatement, one: Sharper, whole: int | None = Non
     first, paid = _leading(parts), books.price(cost_of(statement, one.missing, books))
     anew = one.units if whole is None else whole
     before = expected(one.known.measuring, accuracy.confidence, one.known.counting(groups[0] if groups else ()))
-<<<<<<< HEAD
-    half_width = before[parts.index(first)].half_width
-    text = f"makes release #{number} sharper, from ±{digits(half_width, 4)} to ±{digits(first.half_width, 4)}"
-=======
     half_width = before[parts.index(first)].as_shown.half_width
-    text = f"makes release #{number} sharper, from ±{half_width:,.4g} to ±{first.half_width:,.4g}"
->>>>>>> error-speed
+    text = f"makes release #{number} sharper, from ±{digits(half_width, 4)} to ±{digits(first.half_width, 4)}"
 
     def prices() -> list[Alternative]:
         found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, chosen=True)]
