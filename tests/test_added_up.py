@@ -174,7 +174,7 @@ def test_of_groups_that_are_all_hidden_there_is_no_total():
         assert release.frame.empty
         with pytest.raises(WorkloadError, match="no group is shown, so there is nothing to add up"):
             release.sum()
-        with pytest.raises(WorkloadError, match="there is nothing to compare: no group has enough people"):
+        with pytest.raises(WorkloadError, match="there is nothing to compare: no group has enough units"):
             dpn.compare(release, release)
 
 

@@ -81,7 +81,8 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
         return query
     units = accountant.total // LOOK
     ceiling = accountant.total // MOST
-    if plan is not None:
+    known = plan is not None and not _is_of_usual_groups(plan)
+    if plan is not None and known:
         if plan.cost.units < (units * WORTH if accountant.law.euclidean else ceiling):
             return _going_on(query, decide, ceiling if most is None else min(ceiling, accountant.units(most)))
         if plan.affordable:
@@ -89,18 +90,21 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     if most is not None:
         ceiling = min(ceiling, accountant.units(most))
     ceiling = min(ceiling, remaining)
-    sure = replace(query, route=None) if plan is not None and plan.affordable and not _is_bounded(query) else None
+    certain = known and plan is not None and plan.affordable and not _is_bounded(query)
+    sure = replace(query, route=None) if certain else None
     while units * STEP <= ceiling - (0 if sure is None else sure.plan.cost.units):
         first = _at(query, decide, units)
         if sure is not None and first is not None and not _may_be_less(first, sure, accountant.total // MOST):
             break
         if first is not None and (
-            _finds_more(first.plan) or (plan is None and _tells_more(first, query.accuracy.relative is not None))
+            _finds_more(first.plan)
+            or (plan is None and _tells_more(first, query.accuracy.relative is not None))
+            or (plan is not None and not known and not first.plan.free)
         ):
             return replace(_answered_by(query, first), look=Look(first, ceiling, decide, sure))
-        if plan is None and first is not None and is_free(other := _answered_by(query, first)):
+        if not known and first is not None and is_free(other := _answered_by(query, first)):
             return other
-        if plan is not None or first is None:
+        if known or first is None:
             break  # a price is known, and no look finds a lower one
         units *= STEP  # what is known was found with much noise
     return query
@@ -138,6 +142,13 @@ def _finds_more(plan: Plan) -> bool:
     kinds = {part.unit or "plain numbers" for part in plan.parts if part.unit != OF_RANK}  # of rank until it is known
     hidden = [part for part in plan.parts if math.isnan(part.half_width)]
     return not plan.free and len(kinds) <= 1 and bool(hidden)
+
+
+def _is_of_usual_groups(plan: Plan) -> bool:
+    """Return whether a plan is for groups of a usual size: how large they are decides about the price."""
+    from dpnotebook.sql.plan import StatementPlan
+
+    return isinstance(plan, StatementPlan) and plan.usual_groups
 
 
 def _is_of_quantiles(query: Query) -> bool:

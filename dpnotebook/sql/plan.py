@@ -98,6 +98,8 @@ class StatementPlan(Plan):
         Whether the rows of units that count are those that count whenever the statement is asked again.
     weights
         Of each private aggregation, by what is multiplied what units have in groups, as was found before.
+    usual_groups
+        Whether errors are those of groups of a usual size, as nothing tells how large they are.
     """
 
     shares: tuple[int, ...] = ()
@@ -113,6 +115,7 @@ class StatementPlan(Plan):
     rows: tuple[CountedRows | None, ...] = ()
     keeps_sample: bool = True
     weights: tuple[GroupWeights | None, ...] = ()
+    usual_groups: bool = False
 
     @property
     def free(self) -> bool:
@@ -364,10 +367,20 @@ def _measuring_plan(asking: _AskedStatement, at: Price, *, fresh: bool) -> State
         keeps_sample=not fresh,
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
         measurings=priced.measurings,
+        usual_groups=_are_usual(statement, asking.groups),
         cuts=tuple(
             _cuts_of(clips, {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)
         ),
+    )
+
+
+def _are_usual(statement: Statement, groups: SelectGroups) -> bool:
+    """Return whether errors are those of groups of a usual size, where what units add is found and tells no more."""
+    return any(
+        function_of(aggregate.kind).sized and known is None and (bool(select.rows_if_hidden) or select.clips(i))
+        for select, of in zip(statement.selects, groups, strict=True)
+        for i, (aggregate, known) in enumerate(zip(select.aggregates, of, strict=True))
     )
 
 

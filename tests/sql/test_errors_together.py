@@ -8,6 +8,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.planner.plan import KEPT
+from dpnotebook.views import digits
 
 RNG = np.random.default_rng(12)
 PEOPLE = 12_000
@@ -171,7 +172,7 @@ def test_an_error_of_what_is_not_linear_is_not_passed_over(budget):
         assert any("may err more" in warning for warning in query.plan.warnings)
         release = query.run()
         (note,) = (note for note in release.notes if "keeps it" in note)
-        assert f"n is told to ±{widest(release):,.4g}" in note
+        assert f"n is told to ±{digits(widest(release), 4)}" in note
         plain = session.sql(BY_SHOP, error=60).plan
         assert not any("may err more" in warning for warning in plain.warnings)
         assert "keeps error" not in plain.assumption
