@@ -79,22 +79,20 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
             return query
     if plan is not None and plan.free:
         return query
-    units = accountant.total // LOOK
-    ceiling = accountant.total // MOST
+    units, dear = accountant.total // LOOK, accountant.total // MOST
+    limit = remaining if most is None else min(remaining, accountant.units(most))
+    ceiling = min(dear, limit)
     known = plan is not None and not _is_of_usual_groups(plan)
     if plan is not None and known:
-        if plan.cost.units < (units * WORTH if accountant.law.euclidean else ceiling):
-            return _going_on(query, decide, ceiling if most is None else min(ceiling, accountant.units(most)))
+        if plan.cost.units < (units * WORTH if accountant.law.euclidean else dear):
+            return _going_on(query, decide, ceiling)
         if plan.affordable:
-            ceiling = plan.cost.units + plan.cost.units // BESIDE
-    if most is not None:
-        ceiling = min(ceiling, accountant.units(most))
-    ceiling = min(ceiling, remaining)
+            ceiling = min(plan.cost.units + plan.cost.units // BESIDE, limit)
     certain = known and plan is not None and plan.affordable and not _is_bounded(query)
     sure = replace(query, route=None) if certain else None
     while units * STEP <= ceiling - (0 if sure is None else sure.plan.cost.units):
         first = _at(query, decide, units)
-        if sure is not None and first is not None and not _may_be_less(first, sure, accountant.total // MOST):
+        if sure is not None and first is not None and not _may_be_less(first, sure, dear):
             break
         if first is not None and (
             _finds_more(first.plan)
@@ -115,7 +113,7 @@ def _going_on(query: Query, decide: Decide, most: int) -> Query:
 
     What bounds take comes on top of the noise, as after a first look; so what keeps the noise is a first step here.
     """
-    plan, most = query.plan, min(most, query.session.ledger.remaining)
+    plan = query.plan
     if not _is_bounded(query) or not plan.affordable or plan.forbidden or MISSED * plan.cost.units > most:
         return query
     return replace(query, look=Look(query, most, decide, None))

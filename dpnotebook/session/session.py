@@ -972,7 +972,7 @@ class Session(KeptHere, ShowsCard):
         self._mechanism(query)  # a closed session answers nothing, however it is asked
         routed = query.routed()
         if routed.look is not None:
-            return first_look.answered(routed, lambda step: self._run(step, progress))
+            return first_look.answered(routed, lambda step: self._run(step.routed(), progress))
         return first_look.with_reach(routed, self._run(routed, progress))
 
     def release(self, number: int) -> Release:
@@ -1564,8 +1564,8 @@ class Session(KeptHere, ShowsCard):
         return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
 
     def _run(self, query: Query, progress: Progress | None) -> Release:
-        routed = query.routed()
-        release = self._pipeline.run(self._mechanism(routed), routed, told(progress))
+        """Run a query as it is understood."""
+        release = self._pipeline.run(self._mechanism(query), query, told(progress))
         self._changed()
         return release
 

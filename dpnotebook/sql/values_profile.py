@@ -50,7 +50,7 @@ class KnownNewValues:
 
     def is_enough(self, wanted: int, law: Law) -> bool:
         """Return whether it serves where it could be found anew for so many units; see `KnownValues`."""
-        return serves(self.units, wanted, law, hidden=self.found.hidden, coarser=OF_NUMBERS)
+        return serves(self.units, wanted, law, hidden=self.found.told.end is None, coarser=OF_NUMBERS)
 
     def clip(self, select: PrivateSelect, index: int, costs: Shares, accountant: Accountant) -> Clip:
         """Return how many values of a unit count, as suits what the aggregate may cost, and how many are missed."""

@@ -32,9 +32,9 @@ def scores():
     return pd.DataFrame({"pupil": np.arange(20_000), "school": school, "form": form, "score": score})
 
 
-def asked_in_turn(frame, domain, text, epsilons, **options):
+def asked_in_turn(frame, domain, text, epsilons, budget=BUDGET, **options):
     """Return the releases of one statement at several epsilons, one after the other."""
-    with closing(dpn.Session(BUDGET)) as session:
+    with closing(dpn.Session(budget)) as session:
         session.protect(frame, "rows", domain=domain, **options)
         return [session.sql(text, epsilon=epsilon).run() for epsilon in epsilons]
 
@@ -120,10 +120,7 @@ def half_widths(frame, budget, text, epsilons, sessions=6):
     """Return the half-width of the last answer to a statement at several epsilons in turn, of several sessions."""
     found = []
     for _ in range(sessions):
-        with closing(dpn.Session(budget)) as session:
-            session.protect(frame, "rows", unit="person", domain={"ward": dpn.Range(0, 5)})
-            for epsilon in epsilons:
-                told = session.sql(text, epsilon=epsilon).run().frame
+        told = asked_in_turn(frame, {"ward": dpn.Range(0, 5)}, text, epsilons, budget, unit="person")[-1].frame
         found.append(float((told["m_upper"] - told["m_lower"]).iloc[0]) / 2)
     return found
 

@@ -55,11 +55,6 @@ class NewValues:
         """What it cost, in the accountant's units."""
         return OF_NEW_VALUES * self.told.units
 
-    @property
-    def hidden(self) -> bool:
-        """Whether noise hides how many values units have."""
-        return units_by_rows(self.told) is None
-
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return self.told.to_json() | {"second": self.more, "second_scale": str(self.scale)}

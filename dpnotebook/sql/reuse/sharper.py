@@ -223,10 +223,12 @@ def _bounds_still_suit(one: Sharper, finer: float, confidence: float) -> bool:
     be hidden beyond them is told by histograms, by so many times less as they are finer.
     """
     released = one.known.measuring
+    scales = ([(one.scales[block], released.blocks[block].scale) for block in part.blocks] for part in released.parts)
+    noises = [min([finer, *(float(new / old) for new, old in of if new is not None)]) for of in scales]
+    if min(noises) >= MUCH_LESS:
+        return True
     every = estimate(released, one.known.numbers, confidence)
-    for part, error, mine in zip(released.parts, one.errors, every, strict=True):
-        scales = [(one.scales[block], released.blocks[block].scale) for block in part.blocks]
-        less = min([float(new / old) for new, old in scales if new is not None] + [finer])
+    for part, error, mine, less in zip(released.parts, one.errors, every, noises, strict=True):
         taken, noise = KAPPA * _moved(part, mine), float(np.max(error.std_error))
         if less < MUCH_LESS and math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken):
             return False
