@@ -392,3 +392,30 @@ def test_what_leaves_nothing_for_a_look_is_paid_at_its_known_price():
         query = session.sql(by_line("COUNT(*)"), error=60.0)
         assert query.look is None
         assert query.run().paid > 0
+
+
+@pytest.mark.parametrize(("error", "times"), [(400.0, KEPT), (200.0, 4.0)])
+def test_bounds_that_a_small_question_found_are_found_anew_for_an_error(error, times):
+    """What it found was the end: an interval without one answered for nothing, and nothing more was tried."""
+    reached = []
+    for _ in range(3):
+        closing_, session = opened(budget=dpn.Budget(8.0), most=None)
+        with closing_:
+            session.sql(by_line("COUNT(*)"), epsilon=0.04).run()
+            shown = "COUNT(*) FILTER (WHERE minutes > 20) AS x, COUNT(*) AS n"
+            release = session.sql(f"SELECT {shown} FROM trips", error=error).run()
+            assert release.paid <= 2.0
+            reached.append(max(half_width(release.frame, name) for name in "xn"))
+    assert np.median(reached) <= times * error
+
+
+def test_a_price_known_from_bounds_that_are_too_rough_for_it_is_looked_at_first():
+    closing_, session = opened(budget=dpn.Budget(8.0), most=None)
+    with closing_:
+        session.sql(by_line("COUNT(*)"), epsilon=0.04).run()
+        asked = "SELECT COUNT(*) FILTER (WHERE minutes > 20) AS x, COUNT(*) AS n FROM trips"
+        plan = session.sql(asked, error=40.0).plan
+        assert plan.rest is not None
+        assert plan.rest.epsilon <= 8.0 / MOST
+        assert plan.cost.epsilon < 0.25  # the noise alone takes three times that with the bounds that are known
+        assert all(math.isnan(part.half_width) for part in plan.parts)

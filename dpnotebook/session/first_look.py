@@ -84,6 +84,8 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     ceiling = min(dear, limit)
     known = plan is not None and not _is_of_usual_groups(plan)
     if plan is not None and known:
+        if (first := _looking_anew(query, decide, ceiling)) is not None:
+            return replace(_answered_by(query, first), look=Look(first, ceiling, decide, None))
         if plan.cost.units < (units * WORTH if accountant.law.euclidean else dear):
             return _going_on(query, decide, ceiling)
         if plan.affordable:
@@ -117,6 +119,27 @@ def _going_on(query: Query, decide: Decide, most: int) -> Query:
     if not _is_bounded(query) or not plan.affordable or plan.forbidden or MISSED * plan.cost.units > most:
         return query
     return replace(query, look=Look(query, most, decide, None))
+
+
+def _looking_anew(query: Query, decide: Decide, most: int) -> Query | None:
+    """Return a look that finds bounds anew, where a price is known from bounds that are far too rough for it.
+
+    For such a price others would be found, with which less noise may do, and which take less from the answer. None
+    where those that are known serve, or no look is cheaper.
+    """
+    plan = query.plan
+    if not _is_bounded(query):
+        return None
+    at_price = _at(query, decide, min(plan.cost.units, most))
+    if at_price is None or not _finds_more(at_price.plan):
+        return None
+    units = query.session.ledger.accountant.total // LOOK
+    while units * STEP <= most and units < plan.cost.units:
+        first = _at(query, decide, units)
+        if first is not None and _finds_more(first.plan):
+            return first
+        units *= STEP
+    return None
 
 
 def _answered_by(query: Query, first: Query) -> Query:
@@ -335,13 +358,11 @@ def _next(query: Query, look: Look, last: int, left: int, missed: bool) -> Query
             if needs > left
             else f"what {query.accuracy.text} takes is still told too roughly"
         )
-    if math.isfinite(needs) and needs > HOPELESS * left and left <= TELLS * last:
-        return why
     worth = (MISSED if needs < MISSED * last else STEP) * last
     while 2 * worth <= left:
         rung = _at(query, look.decide, worth)
         if rung is not None and not rung.plan.free:
-            return rung
+            return why if math.isfinite(needs) and _is_hopeless(needs, left, last, rung) else rung
         worth *= MISSED  # what is known is as good as that already
     return why
 
@@ -353,11 +374,11 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
     so far that far more would not do: they become shorter as noise does, or faster, as bounds that noise hid are found.
     What a small step tells of that is no reason.
     """
+    needs = 0.0
     if look.sure is None:
         error = _error(query, release)
         times = _farthest(release) / error if error > 0 else math.inf
-        if last * times**query.session.ledger.accountant.law.power > HOPELESS * left and left <= TELLS * last:
-            return None
+        needs = last * times**query.session.ledger.accountant.law.power
     steps = [(worth * last, left // 2) for worth in (STEP, MISSED)]
     if look.sure is None and LAST * last <= left:
         steps.append((round(NEARLY * left), left))
@@ -365,8 +386,21 @@ def _worth(query: Query, look: Look, last: int, left: int, release: Release) -> 
         rung = _at(query, look.decide, units)
         finds = rung is not None and (_is_bounded(rung) or _is_of_quantiles(rung))
         if rung is not None and finds and not rung.plan.free and _units(rung) <= most:
-            return rung
+            return None if _is_hopeless(needs, left, last, rung) else rung
     return None
+
+
+def _is_hopeless(needs: float, left: int, last: int, rung: Query) -> bool:
+    """Return whether an error seems to take far more than is left, as far as the last step tells that.
+
+    Parameters
+    ----------
+    needs, left, last
+        What it seems to take, what may be paid, and what the answer to the last step is worth.
+    rung
+        What would be paid next: where that finds bounds anew, a small step tells little of what these will be.
+    """
+    return needs > HOPELESS * left and left <= (STEP if _finds_more(rung.plan) else TELLS) * last
 
 
 def _holds(release: Release, query: Query) -> bool:

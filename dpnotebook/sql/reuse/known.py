@@ -177,6 +177,10 @@ def best_known(
 ) -> AnsweredSelect | None:
     """Return the release that answers a statement best for nothing, if it does as well as asked.
 
+    That is the one with the shortest intervals as they are shown, also where an error is one of noise. None where its
+    intervals do not keep the error with what bounds take, and those of another one are shorter: what is known by now
+    tells better bounds.
+
     Parameters
     ----------
     statement, accuracy
@@ -189,17 +193,24 @@ def best_known(
         Gives the releases that answer it, where these were looked for before.
     """
     found = []
+    shortest = math.inf
     known = groups[0] if groups else ()
     measured: Alone = {}
     for one in among() if among is not None else answers(statement, books):
         if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, measured):
             promised = one if accuracy.epsilon is not None else _of_noise(one)
             widths = half_widths(promised, accuracy.confidence)
+            shown = max(widths if promised is one else half_widths(one, accuracy.confidence))
+            shortest = min(shortest, shown)
             if all(map(math.isfinite, widths)) and (
                 accuracy.epsilon is not None or _keeps(promised, accuracy) or _promised(statement, one, accuracy, books)
             ):
-                found.append((max(widths), -one.number, one))
-    return min(found, key=lambda entry: entry[:2])[-1] if found else None
+                found.append((shown, max(widths), -one.number, one))
+    if not found:
+        return None
+    shown, *_, best = min(found, key=lambda entry: entry[:-1])
+    misses = accuracy.error is not None and shown > KEPT * accuracy.error
+    return None if misses and shortest < shown else best
 
 
 def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect | None:

@@ -230,7 +230,8 @@ def _bounds_still_suit(one: Sharper, finer: float, confidence: float) -> bool:
     every = estimate(released, one.known.numbers, confidence)
     for part, error, mine, less in zip(released.parts, one.errors, every, noises, strict=True):
         taken, noise = KAPPA * _moved(part, mine), float(np.max(error.std_error))
-        if less < MUCH_LESS and math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken):
+        far = math.isinf(taken) or math.hypot(noise, taken) > SUITS * math.hypot(noise, less * taken)
+        if less < MUCH_LESS and far:
             return False
     return True
 
@@ -238,10 +239,13 @@ def _bounds_still_suit(one: Sharper, finer: float, confidence: float) -> bool:
 def _moved(part: AggregateInput, answers: Estimates) -> float:
     """Return by how much intervals reach farther for what bounds do, as a standard deviation: of either side, or both.
 
-    A group may have one side alone.
+    A group may have one side alone. It is infinite where an interval has no end.
     """
-    down, up = lost_of(part).moves(answers.value, answers.std_error)
-    return sum(part.moves) + float(np.max(down + up, initial=0.0))
+    lost = lost_of(part)
+    if lost.endless_down or lost.endless_up:
+        return math.inf
+    down, up = lost.moves(answers.value, answers.std_error)
+    return sum(part.moves) + lost.either + float(np.max(down + up, initial=0.0))
 
 
 def _at_least(at: Callable[..., Sharper | None], units: int) -> Sharper | None:
