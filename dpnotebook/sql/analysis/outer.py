@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dpnotebook.dialect.types import Kind
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.analysis.column_groups import as_groups, is_grouping
 from dpnotebook.sql.analysis.pivots import pivoted
+from dpnotebook.sql.analysis.plain import over_one_table
 from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.rolled_up import add_counts
 from dpnotebook.sql.analysis.roots import as_deviations, as_variances
 from dpnotebook.sql.analysis.unit_sums import as_sums_of_units
+from dpnotebook.sql.analysis.usual_calls import as_usual_calls
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
@@ -32,11 +35,12 @@ from dpnotebook.sql.analysis.visible_names import (
 from dpnotebook.sql.ownership.catalog import find_relation
 from dpnotebook.sql.ownership.queries import Environment
 from dpnotebook.sql.ownership.reader import Reader
-from dpnotebook.sql.ownership.select_parts import calls_of, from_of
+from dpnotebook.sql.ownership.select_parts import calls_of, from_of, source_nodes
 from dpnotebook.sql.ownership.status import source_status
 from dpnotebook.sql.parse.refusals import PIVOT_OF_GROUPS
 from dpnotebook.sql.parse.statement_parser import call_of, clause_of
 from dpnotebook.sql.select import ContributionChoice, PrivateSelect
+from dpnotebook.sql.statement import Relation
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
 NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
@@ -65,7 +69,9 @@ class Outer:
     grouped
         How aggregates of disjoint rows side by side are measured as one grouping: by "columns" or "conditions"; or
         "units" for sums of what each unit adds up. None where each is measured for itself, and by rows.
-    has_rates, has_groups
+    usual
+        Whether aggregates that can be written in several ways are written in one.
+    has_rates, has_groups, has_usual
         Whether some are.
     can_group
         Whether some would be measured as one grouping, by conditions.
@@ -76,11 +82,13 @@ class Outer:
     mentioned: set[str]
     rates: bool = True
     grouped: str | None = None
+    usual: bool = True
     found: list[Aggregation] = field(default_factory=list)
     public: dict[str, None] = field(default_factory=dict)
     private: list[exp.Select | None] = field(default_factory=list)
     has_rates: bool = False
     has_groups: bool = False
+    has_usual: bool = False
     can_group: bool = False
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
@@ -150,12 +158,19 @@ class Outer:
         return found or query
 
     def _of_units(self, query: exp.Select, environment: Environment) -> exp.Select | None:
-        """Return sums of what each unit of one protected table adds up."""
-        table = from_of(query)
-        if not isinstance(table, exp.Table) or self.reader.common_table(table, environment) is not None:
-            return None
-        unit = find_relation(table, self.reader.relations, self.reader.text).unit
-        return None if unit is None else as_sums_of_units(query, unit, self.reader.text)
+        """Return sums of what each unit adds up, of one protected table or of one that others are joined to."""
+        query = query if query.args.get("joins") else over_one_table(query) or query
+        for table in source_nodes(query):
+            if not isinstance(table, exp.Table) or self.reader.common_table(table, environment) is not None:
+                return None
+            relation = find_relation(table, self.reader.relations, self.reader.text)
+            if relation.private and relation.unit is None:
+                return None
+            if relation.private and relation.unit is not None:
+                of = table.alias_or_name if query.args.get("joins") else None
+                unit = exp.column(exp.to_identifier(relation.unit, quoted=True), of)
+                return as_sums_of_units(query, unit, self.reader.text)
+        return None
 
     def _below(self, query: exp.Select, environment: Environment) -> exp.Expr | None:
         """Return the query that a select reads, where it reads nothing else."""
@@ -166,8 +181,36 @@ class Outer:
         other = named or any(node.args.get(part) for node in read for part in ("pivots", "sample"))
         return None if not read or other or query.args.get("joins") or query.args.get("laterals") else read[-1].this
 
+    def _usual_calls(self, query: exp.Select, environment: Environment) -> bool:
+        """Write aggregates of a private select as they are usually written, and return whether any was another."""
+        tables = [node for node in source_nodes(query) if isinstance(node, exp.Table)]
+        known = all(self.reader.common_table(node, environment) is None for node in tables)
+        read = tables if known and len(tables) == len(source_nodes(query)) else []
+        relations = [(node, find_relation(node, self.reader.relations, self.reader.text)) for node in read]
+        padded = any(join.side for join in query.args.get("joins") or [])  # units may be missing
+
+        def named(column: exp.Column) -> list[tuple[Relation, str]]:
+            return [
+                (relation, name)
+                for node, relation in relations
+                for name in relation.columns
+                if name.casefold() == column.name.casefold()
+                and column.table.casefold() in ("", node.alias_or_name.casefold())
+            ]
+
+        def kind_of(column: exp.Column) -> Kind | None:
+            kinds = {relation.columns[name] for relation, name in named(column)}
+            return kinds.pop() if len(kinds) == 1 else None
+
+        def is_unit(column: exp.Column) -> bool:
+            found = named(column)
+            return not padded and bool(found) and all(one.private and one.unit == name for one, name in found)
+
+        return as_usual_calls(query, kind_of, is_unit)
+
     def _as_usual(self, query: exp.Select, environment: Environment) -> None:
         """Write what a private select asks for as what is measured for it."""
+        self.has_usual |= self.usual and self._usual_calls(query, environment)
         self.has_rates |= self.rates and as_means(
             query, self.contribution == "planned", self._below(query, environment)
         )
