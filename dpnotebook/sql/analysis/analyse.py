@@ -131,7 +131,7 @@ def _analyse(
         top = top.this
     query: str | None = None
     if isinstance(top, exp.Select) and reader.status(top, {}) != "owned":
-        top = outer.as_groups(top, {})
+        top = outer.as_groups(outer.over_rows(top, {}), {})
     if isinstance(top, exp.Select) and outer.is_private(top, {}) and reader.status(top, {}) != "owned":
         query = _single(top, outer)
     else:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
 from dpnotebook.dialect.types import Kind
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.analysis.column_groups import as_groups, is_grouping
+from dpnotebook.sql.analysis.merged import over_rows, without_sums_of_units
 from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.plain import over_one_table
 from dpnotebook.sql.analysis.rates import as_means
@@ -124,7 +126,7 @@ class Outer:
             found.set("expression", self.query(query.expression, environment, above)[0])
         elif isinstance(query, exp.Select):
             self._refuse_rows(query, environment)
-            query = self.as_groups(query, environment)
+            query = self.as_groups(self.over_rows(query, environment), environment)
             if self.is_private(query, environment):
                 shown = self.release(query, environment)
                 found, names = shown.listed(self.mentioned), tuple(shown.names)
@@ -181,32 +183,61 @@ class Outer:
         other = named or any(node.args.get(part) for node in read for part in ("pivots", "sample"))
         return None if not read or other or query.args.get("joins") or query.args.get("laterals") else read[-1].this
 
+    def over_rows(self, query: exp.Select, environment: Environment) -> exp.Select:
+        """Return a query over another one as one alone, where that is what it says and is measured better.
+
+        Sums of what units have below are sums over rows; ratios of what is summed up below are means.
+        """
+        inside = self.reader.with_common_tables(query, environment)
+        below = self._below(query, inside)
+        if not self.usual or not isinstance(below, exp.Select):
+            return query
+        if self.is_private(query, environment):
+            read = self._tables(below, inside)
+            found = without_sums_of_units(query, below, partial(self._is_unit, read)) if read else None
+        else:
+            found = over_rows(query, below, self.reader.text) if self.is_private(below, inside) else None
+            if found is not None and not (self.rates and as_means(found.copy(), self.contribution == "planned")):
+                found = None
+        self.has_usual |= found is not None
+        return found or query
+
     def _usual_calls(self, query: exp.Select, environment: Environment) -> bool:
         """Write aggregates of a private select as they are usually written, and return whether any was another."""
-        tables = [node for node in source_nodes(query) if isinstance(node, exp.Table)]
-        known = all(self.reader.common_table(node, environment) is None for node in tables)
-        read = tables if known and len(tables) == len(source_nodes(query)) else []
-        relations = [(node, find_relation(node, self.reader.relations, self.reader.text)) for node in read]
-        padded = any(join.side for join in query.args.get("joins") or [])  # units may be missing
+        read = self._tables(query, environment)
+        return as_usual_calls(query, partial(self._kind_of, read), partial(self._is_unit, read))
 
-        def named(column: exp.Column) -> list[tuple[Relation, str]]:
-            return [
-                (relation, name)
-                for node, relation in relations
-                for name in relation.columns
-                if name.casefold() == column.name.casefold()
-                and column.table.casefold() in ("", node.alias_or_name.casefold())
-            ]
+    def _tables(self, query: exp.Select, environment: Environment) -> list[tuple[str, Relation]]:
+        """Return the tables that a select reads, by their names in it; none where it reads anything else too.
 
-        def kind_of(column: exp.Column) -> Kind | None:
-            kinds = {relation.columns[name] for relation, name in named(column)}
-            return kinds.pop() if len(kinds) == 1 else None
+        None either where some are joined so that units may be missing.
+        """
+        environment = self.reader.with_common_tables(query, environment)
+        found = []
+        for node in source_nodes(query):
+            if not isinstance(node, exp.Table) or self.reader.common_table(node, environment) is not None:
+                return []
+            relation = find_relation(node, self.reader.relations, self.reader.text)
+            found.append((node.alias_or_name.casefold(), relation))
+        return [] if any(join.side for join in query.args.get("joins") or []) else found
 
-        def is_unit(column: exp.Column) -> bool:
-            found = named(column)
-            return not padded and bool(found) and all(one.private and one.unit == name for one, name in found)
+    @staticmethod
+    def _named(read: list[tuple[str, Relation]], column: exp.Column) -> list[tuple[Relation, str]]:
+        """Return the columns of tables that a column may be."""
+        return [
+            (relation, name)
+            for called, relation in read
+            for name in relation.columns
+            if name.casefold() == column.name.casefold() and column.table.casefold() in ("", called)
+        ]
 
-        return as_usual_calls(query, kind_of, is_unit)
+    def _kind_of(self, read: list[tuple[str, Relation]], column: exp.Column) -> Kind | None:
+        kinds = {relation.columns[name] for relation, name in self._named(read, column)}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def _is_unit(self, read: list[tuple[str, Relation]], column: exp.Column) -> bool:
+        found = self._named(read, column)
+        return bool(found) and all(relation.private and relation.unit == name for relation, name in found)
 
     def _as_usual(self, query: exp.Select, environment: Environment) -> None:
         """Write what a private select asks for as what is measured for it."""

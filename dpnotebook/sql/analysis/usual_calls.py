@@ -1,6 +1,6 @@
 """Aggregates that can be written in several ways, written in one: so all of these are measured alike, and known again.
 
-`SUM(1)` is COUNT(*), `SUM(CASE WHEN old THEN 1 ELSE 0 END)` counts rows, `AVG(x / 12)` is a twelfth of AVG(x), and what
+`SUM(1)` is COUNT(*), `SUM(CASE WHEN old THEN 1 ELSE 0 END)` counts rows, `AVG(x / 12) * 12` is AVG(x), and what
 all aggregates of a select without groups are of, by FILTER or CASE, is a condition of WHERE.
 """
 
@@ -47,7 +47,7 @@ def as_usual_calls(select: exp.Select, kind_of: KindOf, is_unit: Callable[[exp.C
         changed |= _searched(node)
         call = call_of(node)
         if call is not None and not call.private and call.bounds is None and call.epsilon is None:
-            changed |= _unscaled(node, call, select, kind_of)
+            changed |= _unscaled(node, call, kind_of)
     for node in calls_of(select):
         changed |= _counted(node, kind_of) or _of_rows(node, is_unit)
     return _with_common_condition(select) or changed
@@ -55,13 +55,16 @@ def as_usual_calls(select: exp.Select, kind_of: KindOf, is_unit: Callable[[exp.C
 
 # Choices
 
+
 def _searched(node: exp.Expr) -> bool:
     """Write what a call is of as a CASE with a condition, where it is IF, or a CASE of one value."""
     call = call_of(node)
     argument = None if call is None or call.star or call.distinct or call.argument is None else bare(call.argument)
     made: exp.Case | None = None
     if isinstance(argument, exp.If):
-        made = exp.Case(ifs=[exp.If(this=argument.this, true=argument.args["true"])], default=argument.args.get("false"))
+        made = exp.Case(
+            ifs=[exp.If(this=argument.this, true=argument.args["true"])], default=argument.args.get("false")
+        )
     elif isinstance(argument, exp.Case) and argument.this is not None and len(argument.args["ifs"]) == 1:
         (branch,) = argument.args["ifs"]
         equal = exp.EQ(this=argument.this, expression=branch.this)
@@ -76,8 +79,8 @@ def _searched(node: exp.Expr) -> bool:
 # Factors
 
 
-def _unscaled(node: exp.Expr, call: Call, select: exp.Select, kind_of: KindOf) -> bool:
-    """Take factors, and of a mean what is added, out of a call: AVG(x / 12) + 1 stands for AVG(x / 12 + 1)."""
+def _unscaled(node: exp.Expr, call: Call, kind_of: KindOf) -> bool:
+    """Take factors, and of a mean what is added, out of a call: AVG(x) / 12 * 12 stands for AVG(x / 12) * 12."""
     if call.argument is None or call.star or call.distinct:
         return False
     if call.kind not in ADDED:
@@ -98,14 +101,8 @@ def _unscaled(node: exp.Expr, call: Call, select: exp.Select, kind_of: KindOf) -
     else:
         made = function_of(call.kind).node(_called(call), inner.copy())
         _places(made, _called(call), node)
-    if not steps:
-        node.replace(made)
-        return True
-    item = node.parent if isinstance(node.parent, exp.Alias) else node
-    shown = any(item is one for one in select.expressions)
-    name = _name(call)
-    if shown and item is node and [_name_of_item(one) for one in select.expressions].count(name) != 1:
-        return False  # two answers would be called alike
+    if steps and (node.parent is None or isinstance(node.parent, exp.Alias | exp.Select)):
+        return False  # what is shown by itself has an error of its own on the card
     whole = made
     for step in reversed(steps):
         place = step.find(exp.Placeholder)
@@ -113,7 +110,7 @@ def _unscaled(node: exp.Expr, call: Call, select: exp.Select, kind_of: KindOf) -
         place.replace(whole)
         whole = exp.Paren(this=step)
     whole.meta.update({key: node.meta[key] for key in PLACE if key in node.meta})
-    node.replace(exp.alias_(whole, name, quoted=True) if shown and item is node else whole)
+    node.replace(whole)
     return True
 
 
@@ -299,8 +296,3 @@ def _name(call: Call) -> str:
     word = function_of(call.kind).word_of(call)
     argument = None if call.star or call.argument is None else bare(call.argument)
     return f"{word}_{argument.name}" if isinstance(argument, exp.Column) else word
-
-
-def _name_of_item(item: exp.Expr) -> str:
-    call = call_of(bare(item))
-    return item.alias_or_name if call is None else _name(call)
