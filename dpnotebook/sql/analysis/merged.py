@@ -12,14 +12,16 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.expressions import words_of
 from dpnotebook.sql.ownership.select_parts import calls_of, expression_queries
-from dpnotebook.sql.parse.calls import call_of
+from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
 from dpnotebook.sql.reuse.spelling import bare
 
 PARTS = {"kind", "expressions", "from", "with", "order", "limit"}  # of a query over another one
 ROWS = {"kind", "expressions", "from", "joins", "where", "group"}  # parts of a query of groups of rows
+DIFFERENT = ROWS | {"distinct"}
 PLACE = ("line", "col", "start", "end")
 ADDED = ("sum", "count")  # what sums up, over units, to the same over rows
 
@@ -45,6 +47,9 @@ def over_rows(query: exp.Select, below: exp.Expr | None, text: Text) -> exp.Sele
     if starred or below.is_star or len(items) < len(below.expressions):
         return None
     own = {item.alias.casefold() for item in query.expressions if item.alias}
+    used = {column.name.casefold() for item in query.expressions for column in item.find_all(exp.Column)}
+    if any(name not in used and not isinstance(item, exp.Column) for name, item in items.items()):
+        return None  # which would not be read then
     found = below.copy()
     keys = below.args.get("group")
     if keys is not None:
@@ -105,6 +110,82 @@ def without_sums_of_units(
     for node, made in zip(calls, found, strict=True):
         assert made is not None
         node.replace(made)
+    return _over_tables(select, below)
+
+
+def of_distinct_units(
+    select: exp.Select, below: exp.Expr | None, is_unit: Callable[[exp.Column], bool]
+) -> exp.Select | None:
+    """Return a count of the different units, and keys, of a query below as COUNT(DISTINCT unit) of its rows.
+
+    Parameters
+    ----------
+    select
+        The private select, which counts rows of the query below, in all or by keys.
+    below
+        The query that it reads, and nothing else, with DISTINCT.
+    is_unit
+        Tells whether a column of the query below is that of the unit.
+
+    Returns
+    -------
+    exp.Select | None
+        None where there is more in it.
+    """
+    if not isinstance(below, exp.Select) or _parts(select) - PARTS - {"group"} or _parts(below) - DIFFERENT:
+        return None
+    if any(clause_of(one) is not None or expression_queries(one) for one in (select, below)) or calls_of(below):
+        return None
+    distinct, grouped = below.args.get("distinct"), below.args.get("group")
+    items = {item.alias_or_name.casefold(): bare(item.unalias()) for item in below.expressions}
+    columns = [item for item in items.values() if isinstance(item, exp.Column) and not item.is_star]
+    units = [column for column in columns if is_unit(column)]
+    if len(units) != 1 or len(columns) < len(below.expressions):
+        return None
+    if grouped is not None:  # by all that it lists, which lists each once
+        keys = [_key(key, below) for key in grouped.expressions]
+        if distinct is not None or any(key not in columns for key in keys) or any(one not in keys for one in columns):
+            return None
+    elif distinct is None or distinct.args.get("on"):
+        return None
+    found = select.copy()
+    calls = calls_of(found)
+    if not calls or not all(_counts_rows(node, items, units[0]) for node in calls):
+        return None
+    for node in calls:
+        call = call_of(node)
+        assert call is not None
+        asked = Call("units", distinct=True, words=call.words, called=call.called or function_of("count").word_of(call))
+        made = function_of("units").node(asked, units[0].copy())
+        made.meta.update({key: node.meta[key] for key in PLACE if key in node.meta}, call=asked)
+        node.replace(made)
+    own = {item.alias.casefold() for item in found.expressions if item.alias}
+    group = found.args.get("group")
+    named = [*found.expressions, *([] if group is None else group.expressions)]
+    counted = {id(part) for node in calls_of(found) for part in node.walk()}
+    for key in named:
+        for column in list(key.find_all(exp.Column)):
+            name = column.name.casefold()
+            if id(column) in counted or (name in own and name not in items):
+                continue
+            value = items.get(name)
+            if value is None or value.name.casefold() != name:
+                return None  # which would be called otherwise
+            column.replace(value.copy())
+    return _over_tables(found, below)
+
+
+def _counts_rows(node: exp.Expr, items: dict[str, exp.Expr], unit: exp.Expr) -> bool:
+    """Return whether a call counts rows, of which each has a unit."""
+    call = call_of(node)
+    if call is None or call.kind != "count" or call.distinct or call.private or call.bounds is not None:
+        return False
+    argument = None if call.star or call.argument is None else bare(call.argument)
+    return call.epsilon is None and (argument is None or items.get(argument.name.casefold()) is unit)
+
+
+def _over_tables(select: exp.Select, below: exp.Select) -> exp.Select:
+    """Return a select, which is changed, over what a query below reads."""
     for part in ("from", "from_", "joins", "where"):
         value = below.args.get(part)
         kept = [one.copy() for one in value] if isinstance(value, list) else value.copy() if value is not None else None
@@ -137,7 +218,7 @@ def _parts(query: exp.Select) -> set[str]:
 
 
 def _key(node: exp.Expr, select: exp.Select) -> exp.Expr | None:
-    """Return what a key of a query is, by its place in the list or by a column of its tables; None where it is named."""
+    """Return what a key of a query is, by its place in the list or by columns of tables; None where it is named."""
     if isinstance(node, exp.Literal) and node.this.isdigit() and 0 < int(node.this) <= len(select.expressions):
         key: exp.Expr = select.expressions[int(node.this) - 1].unalias()
         return key

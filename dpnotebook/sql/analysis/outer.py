@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpnotebook.dialect.types import Kind
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.analysis.column_groups import as_groups, is_grouping
-from dpnotebook.sql.analysis.merged import over_rows, without_sums_of_units
+from dpnotebook.sql.analysis.merged import of_distinct_units, over_rows, without_sums_of_units
 from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.plain import over_one_table
 from dpnotebook.sql.analysis.rates import as_means
@@ -194,7 +194,11 @@ class Outer:
             return query
         if self.is_private(query, environment):
             read = self._tables(below, inside)
-            found = without_sums_of_units(query, below, partial(self._is_unit, read)) if read else None
+            is_unit = partial(self._is_unit, read)
+            ways = (without_sums_of_units, of_distinct_units) if read else ()
+            found = next((made for way in ways if (made := way(query, below, is_unit)) is not None), None)
+            if found is not None:
+                self.reader.rows(below, inside, None)  # refused as it is written, where something in it is wrong
         else:
             found = over_rows(query, below, self.reader.text) if self.is_private(below, inside) else None
             if found is not None and not (self.rates and as_means(found.copy(), self.contribution == "planned")):
