@@ -161,6 +161,10 @@ def of_distinct_units(
         node.replace(made)
     own = {item.alias.casefold() for item in found.expressions if item.alias}
     group = found.args.get("group")
+    by = [] if group is None else [_key(key, found) for key in group.expressions]
+    of = {None if key is None else key.alias_or_name.casefold() for key in by if isinstance(key, exp.Column)}
+    if len(of) < len(by) or of != {name for name, item in items.items() if item is not units[0]}:
+        return None  # which lists a unit more than once in a group
     named = [*found.expressions, *([] if group is None else group.expressions)]
     counted = {id(part) for node in calls_of(found) for part in node.walk()}
     for key in named:

@@ -195,7 +195,11 @@ class Outer:
         if self.is_private(query, environment):
             read = self._tables(below, inside)
             is_unit = partial(self._is_unit, read)
-            ways = (without_sums_of_units, of_distinct_units) if read else ()
+            # Of the rows that are declared to count, units may have none in a group of which they have some.
+            drawn = self.contribution != "planned" and any(one.max_rows is not None for _, one in read)
+            by_group = query.args.get("group") is not None
+            ways = [without_sums_of_units] if read else []
+            ways += [of_distinct_units] if read and not (drawn and by_group) else []
             found = next((made for way in ways if (made := way(query, below, is_unit)) is not None), None)
             if found is not None:
                 self.reader.rows(below, inside, None)  # refused as it is written, where something in it is wrong
@@ -254,6 +258,7 @@ class Outer:
 
     def release(self, query: exp.Select, environment: Environment) -> View:
         """Return what a private select shows of its release, which is added to those of the statement."""
+        self._check_qualify(query)
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
         self._as_usual(query, environment)
@@ -289,6 +294,7 @@ class Outer:
     def _passed(self, query: exp.Select, environment: Environment, above: VisibleNames) -> tuple[exp.Select, Names]:
         """Return a select over releases and public tables, as it was written."""
         self._check_clause(query, environment)
+        self._check_qualify(query)
         own = NOTHING
         found = query.copy()
         first = from_of(query)
@@ -427,6 +433,13 @@ class Outer:
         if select.find(exp.Pivot) is not None:
             raise text.error(PIVOT_OF_GROUPS, at)
         raise text.error("rows cannot be shown; add COUNT(*), SUM(column) or AVG(column)", at)
+
+    def _check_qualify(self, query: exp.Select) -> None:
+        """Refuse a QUALIFY that is about no window."""
+        kept = query.args.get("qualify")
+        if kept is not None and not any(part.find(exp.Window) for part in (kept, *query.expressions)):
+            instead = "HAVING" if query.args.get("group") is not None or calls_of(query) else "WHERE"
+            raise self.reader.text.error(f"QUALIFY is a condition on a window; write this one as {instead}", kept.this)
 
     def _check_clause(self, query: exp.Select, environment: Environment) -> None:
         """Refuse what is only for private tables in a select over releases or public tables."""

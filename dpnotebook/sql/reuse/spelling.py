@@ -166,8 +166,11 @@ def _spelled(node: exp.Expr) -> exp.Expr:
         inner = bare(node.this)
         if isinstance(inner, exp.And | exp.Or):
             sides = (exp.Not(this=bare(side).copy()) for side in (inner.this, inner.expression))
-            other = exp.Or if isinstance(inner, exp.And) else exp.And
-            return _spelled(other(**dict(zip(("this", "expression"), map(_spelled, sides), strict=True))))
+            parts = dict(zip(("this", "expression"), map(_spelled, sides), strict=True))
+            if isinstance(inner, exp.Or):
+                return exp.And(**parts)
+            listed = _listed(exp.Or(**parts))
+            return node if listed is None else _of_truth(listed)
         if isinstance(inner, exp.Not):
             return _spelled(bare(inner.this))
         if type(inner) in NEGATED:
@@ -190,7 +193,7 @@ def _spelled(node: exp.Expr) -> exp.Expr:
     if type(node) in FLIPPED:
         first, second = (bare(side) if _type_of(side) else side for side in (node.this, node.expression))
         if _is_after(first, second):
-            return _of_truth(FLIPPED[type(node)](this=second.copy(), expression=first.copy()))
+            return _of_start(_of_truth(FLIPPED[type(node)](this=second.copy(), expression=first.copy())))
         return _of_start(_of_truth(type(node)(this=first.copy(), expression=second.copy())))
     return node
 
