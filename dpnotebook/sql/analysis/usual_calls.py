@@ -178,7 +178,7 @@ def _as_it_is(node: exp.Expr, kind_of: KindOf) -> exp.Expr:
 
 
 def _number(node: exp.Expr) -> float | None:
-    """Return the number that a literal is, cast or not; None of anything else."""
+    """Return the number that a literal is; None of anything else."""
     node = bare(node)
     if isinstance(node, exp.Neg):
         inner = _number(node.this)
