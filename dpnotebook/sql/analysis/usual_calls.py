@@ -67,7 +67,10 @@ def _searched(node: exp.Expr) -> bool:
         )
     elif isinstance(argument, exp.Case) and argument.this is not None and len(argument.args["ifs"]) == 1:
         (branch,) = argument.args["ifs"]
-        equal = exp.EQ(this=exp.Paren(this=argument.this), expression=exp.Paren(this=branch.this))
+        equal = exp.EQ(**{
+            name: side if isinstance(side, exp.Column | exp.Literal) else exp.Paren(this=side)
+            for name, side in (("this", argument.this), ("expression", branch.this))
+        })  # fmt: skip
         made = exp.Case(ifs=[exp.If(this=equal, true=branch.args["true"])], default=argument.args.get("default"))
     if call is None or argument is None or made is None or call.private:
         return False
