@@ -256,7 +256,10 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
         return
     if len(known) > 1:
         words = " with ".join(sorted(WORDS.get(str(kind), "other values") for kind in known))
-        raise text.error(f"this compares {words}; write a value of the same kind, or CAST one side", written)
+        instead = "write a value of the same kind, or CAST one side"
+        if "boolean" in known:
+            instead = "write what is true or false alone, or NOT before it"
+        raise text.error(f"this compares {words}; {instead}", written)
     ordered = known == {"text"} and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE)
     if ordered and all(isinstance(side.unnest(), exp.Column | exp.Window) and is_untyped(side) for side in values):
         part.replace(_in_order(part))

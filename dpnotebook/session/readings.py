@@ -47,6 +47,8 @@ class Readings:
         How a unit and its values are to be bounded; None for what suits best.
     accuracy, fresh
         As for a query.
+    usual
+        Whether aggregates that can be written in several ways are written in one; False as earlier versions read them.
     """
 
     ledger: Ledger
@@ -57,6 +59,7 @@ class Readings:
     bounds: ValueBounds | None
     accuracy: Accuracy
     fresh: bool
+    usual: bool = True
 
     def read(
         self, contribution: str | None, bounds: ValueBounds | None, rates: bool, grouped: str | None = None
@@ -71,7 +74,8 @@ class Readings:
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.prices import at_epsilon
 
-        found = analyse(self.text, self.relations, self.parameters, contribution, bounds, rates, grouped)
+        given = self.relations, self.parameters, contribution, bounds
+        found = analyse(self.text, *given, rates, grouped, self.usual)
         return at_epsilon(found, self.ledger.accountant)[0]
 
     def of_counts(self) -> Statement:

@@ -176,7 +176,7 @@ class Statements:
                         return decided(resolved, fresh, route)
                 return found
             public = any(select.public and select.keys for select in statement.selects)
-            if fresh or not public or is_free(found):
+            if fresh or not (public or statement.usual) or is_free(found):
                 return found
             earlier = self._paid_earlier(session, readings, statement, route)
             return found if earlier is None else earlier
@@ -208,16 +208,19 @@ class Statements:
     ) -> Query | None:
         """Return a statement as an earlier version read it, where that was paid for and stays free; None where not.
 
-        Earlier versions did not know the groups of public columns, or of several together.
+        Earlier versions did not know the groups of public columns, or of several together, and measured aggregates as
+        they were written.
         """
         wanted = bounded_by(readings.contribution, self.ledger)
         not_together = {name: replace(one, groups=None) for name, one in readings.relations.items()}
         not_any = {name: replace(one, levels=None) for name, one in not_together.items()}
         keys = {statement.key}
-        for known in (not_together, not_any) if any(one.together for one in statement.selects) else (not_any,):
-            then = replace(readings, relations=known)
+        ways = (not_together, not_any) if any(one.together for one in statement.selects) else (not_any,)
+        before_them = [(replace(readings, relations=known), statement.rates) for known in ways]
+        before_them += [(replace(readings, usual=False), True)] if statement.usual else []
+        for then, rates in before_them:
             try:
-                before = then.read(wanted, readings.bounds, statement.rates)
+                before = then.read(wanted, readings.bounds, rates)
             except SQLError:  # of what was not answered then
                 continue
             if before.key in keys:

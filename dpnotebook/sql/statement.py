@@ -131,6 +131,8 @@ class Statement:
         for sums of what each unit adds up. None where each is measured for itself, and by rows.
     can_group
         Whether aggregates of disjoint rows in it, each measured for itself, would be one grouping.
+    usual
+        Whether aggregates in it are measured as others that are usually written for them.
     parts
         Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
         numbered from 1; None where they can be in any.
@@ -146,6 +148,7 @@ class Statement:
     rates: bool = field(default=False, compare=False)
     grouped: str | None = field(default=None, compare=False)
     can_group: bool = field(default=False, compare=False)
+    usual: bool = field(default=False, compare=False)
 
     def code(self, accuracy: str) -> str:
         """Return the Python that asks it, given how accurately that is in Python, if it does not say that itself."""

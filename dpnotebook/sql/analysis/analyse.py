@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, get_args
 
 from sqlglot import exp
@@ -35,6 +35,7 @@ def analyse(
     bounds: ValueBounds | None = None,
     rates: bool = True,
     grouped: str | None = None,
+    usual: bool = True,
 ) -> Statement:
     """Return what a statement asks: its private aggregations, and what is worked out from their releases.
 
@@ -58,6 +59,8 @@ def analyse(
     grouped
         How aggregates of disjoint rows side by side are measured as one grouping, by "columns" or by "conditions"; or
         "units" for sums of what each unit adds up. None to measure each for itself, and by rows.
+    usual
+        Whether aggregates that can be written in several ways are written in one; False as earlier versions read them.
 
     Raises
     ------
@@ -74,7 +77,8 @@ def analyse(
         tree = with_public_values(surface.tree.copy(), relations, surface.text)
         tree = with_joins_for_commas(tree, relations)
         tree = with_semi_joins(with_anti_joins(tree, relations), relations)
-        found = _analyse(tree, Reader(surface.text, relations, bounds), chosen, rates, grouped)
+        outer = partial(Outer, rates=rates, grouped=grouped, usual=usual)
+        found = _analyse(tree, Reader(surface.text, relations, bounds), chosen, outer)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
@@ -116,10 +120,10 @@ def _check_writable(*texts: object) -> None:
 
 
 def _analyse(
-    tree: exp.Expr, reader: Reader, contribution: ContributionChoice | None, rates: bool, grouped: str | None
+    tree: exp.Expr, reader: Reader, contribution: ContributionChoice | None, read: Callable[..., Outer]
 ) -> Statement:
     mentioned = {node.name.casefold() for node in tree.find_all(exp.Column)}
-    outer = Outer(reader, contribution, mentioned, rates, grouped)
+    outer = read(reader, contribution, mentioned)
     top = tree
     while isinstance(top, exp.Subquery) and not any(
         top.args.get(part) for part in ("order", "limit", "offset", "with_")
@@ -127,7 +131,7 @@ def _analyse(
         top = top.this
     query: str | None = None
     if isinstance(top, exp.Select) and reader.status(top, {}) != "owned":
-        top = outer.as_groups(top, {})
+        top = outer.as_groups(outer.over_rows(top, {}), {})
     if isinstance(top, exp.Select) and outer.is_private(top, {}) and reader.status(top, {}) != "owned":
         query = _single(top, outer)
     else:
@@ -136,7 +140,8 @@ def _analyse(
     if not outer.selects:
         first = from_of(top) if isinstance(top, exp.Select) else None
         raise reader.text.error(NOTHING_PRIVATE, first or "SELECT")
-    if reader.named and reader.dropped:
+    of_units = outer.grouped == "units" and outer.has_groups  # which names the unit itself, below what was written
+    if reader.named and reader.dropped and not of_units:
         raise reader.dropped[0]
     selects = outer.selects
     private = outer.private[0] if len(selects) == 1 else None
@@ -158,7 +163,8 @@ def _analyse(
         query,
         tuple(outer.public),
         rates=outer.has_rates,
-        grouped=grouped if outer.has_groups else None,
+        grouped=outer.grouped if outer.has_groups else None,
+        usual=outer.has_usual,
         can_group=outer.can_group,
     )
 

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import partial
 
 from sqlglot import exp
 
+from dpnotebook.dialect.types import Kind
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.analysis.column_groups import as_groups, is_grouping
+from dpnotebook.sql.analysis.merged import of_distinct_units, over_rows, without_sums_of_units
 from dpnotebook.sql.analysis.pivots import pivoted
+from dpnotebook.sql.analysis.plain import over_one_table
 from dpnotebook.sql.analysis.rates import as_means
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.rolled_up import add_counts
 from dpnotebook.sql.analysis.roots import as_deviations, as_variances
 from dpnotebook.sql.analysis.unit_sums import as_sums_of_units
+from dpnotebook.sql.analysis.usual_calls import as_usual_calls
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
@@ -32,11 +37,12 @@ from dpnotebook.sql.analysis.visible_names import (
 from dpnotebook.sql.ownership.catalog import find_relation
 from dpnotebook.sql.ownership.queries import Environment
 from dpnotebook.sql.ownership.reader import Reader
-from dpnotebook.sql.ownership.select_parts import calls_of, from_of
+from dpnotebook.sql.ownership.select_parts import calls_of, from_of, source_nodes
 from dpnotebook.sql.ownership.status import source_status
 from dpnotebook.sql.parse.refusals import PIVOT_OF_GROUPS
 from dpnotebook.sql.parse.statement_parser import call_of, clause_of
 from dpnotebook.sql.select import ContributionChoice, PrivateSelect
+from dpnotebook.sql.statement import Relation
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
 NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
@@ -65,7 +71,9 @@ class Outer:
     grouped
         How aggregates of disjoint rows side by side are measured as one grouping: by "columns" or "conditions"; or
         "units" for sums of what each unit adds up. None where each is measured for itself, and by rows.
-    has_rates, has_groups
+    usual
+        Whether aggregates that can be written in several ways are written in one.
+    has_rates, has_groups, has_usual
         Whether some are.
     can_group
         Whether some would be measured as one grouping, by conditions.
@@ -76,11 +84,13 @@ class Outer:
     mentioned: set[str]
     rates: bool = True
     grouped: str | None = None
+    usual: bool = True
     found: list[Aggregation] = field(default_factory=list)
     public: dict[str, None] = field(default_factory=dict)
     private: list[exp.Select | None] = field(default_factory=list)
     has_rates: bool = False
     has_groups: bool = False
+    has_usual: bool = False
     can_group: bool = False
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
@@ -116,7 +126,7 @@ class Outer:
             found.set("expression", self.query(query.expression, environment, above)[0])
         elif isinstance(query, exp.Select):
             self._refuse_rows(query, environment)
-            query = self.as_groups(query, environment)
+            query = self.as_groups(self.over_rows(query, environment), environment)
             if self.is_private(query, environment):
                 shown = self.release(query, environment)
                 found, names = shown.listed(self.mentioned), tuple(shown.names)
@@ -150,12 +160,19 @@ class Outer:
         return found or query
 
     def _of_units(self, query: exp.Select, environment: Environment) -> exp.Select | None:
-        """Return sums of what each unit of one protected table adds up."""
-        table = from_of(query)
-        if not isinstance(table, exp.Table) or self.reader.common_table(table, environment) is not None:
-            return None
-        unit = find_relation(table, self.reader.relations, self.reader.text).unit
-        return None if unit is None else as_sums_of_units(query, unit, self.reader.text)
+        """Return sums of what each unit adds up, of one protected table or of one that others are joined to."""
+        query = query if query.args.get("joins") else over_one_table(query) or query
+        for table in source_nodes(query):
+            if not isinstance(table, exp.Table) or self.reader.common_table(table, environment) is not None:
+                return None
+            relation = find_relation(table, self.reader.relations, self.reader.text)
+            if relation.private and relation.unit is None:
+                return None
+            if relation.private and relation.unit is not None:
+                of = table.alias_or_name if query.args.get("joins") else None
+                unit = exp.column(exp.to_identifier(relation.unit, quoted=True), of)
+                return as_sums_of_units(query, unit, self.reader.text)
+        return None
 
     def _below(self, query: exp.Select, environment: Environment) -> exp.Expr | None:
         """Return the query that a select reads, where it reads nothing else."""
@@ -166,8 +183,73 @@ class Outer:
         other = named or any(node.args.get(part) for node in read for part in ("pivots", "sample"))
         return None if not read or other or query.args.get("joins") or query.args.get("laterals") else read[-1].this
 
+    def over_rows(self, query: exp.Select, environment: Environment) -> exp.Select:
+        """Return a query over another one as one alone, where that is what it says and is measured better.
+
+        Sums of what units have below are sums over rows; ratios of what is summed up below are means.
+        """
+        inside = self.reader.with_common_tables(query, environment)
+        below = self._below(query, inside)
+        if not self.usual or not isinstance(below, exp.Select):
+            return query
+        if self.is_private(query, environment):
+            read = self._tables(below, inside)
+            is_unit = partial(self._is_unit, read)
+            # Of the rows that are declared to count, units may have none in a group of which they have some.
+            drawn = self.contribution != "planned" and any(one.max_rows is not None for _, one in read)
+            by_group = query.args.get("group") is not None
+            ways = [without_sums_of_units] if read else []
+            ways += [of_distinct_units] if read and not (drawn and by_group) else []
+            found = next((made for way in ways if (made := way(query, below, is_unit)) is not None), None)
+            if found is not None:
+                self.reader.rows(below, inside, None)  # refused as it is written, where something in it is wrong
+        else:
+            found = over_rows(query, below, self.reader.text) if self.is_private(below, inside) else None
+            if found is not None and not (self.rates and as_means(found.copy(), self.contribution == "planned")):
+                found = None
+        self.has_usual |= found is not None
+        return found or query
+
+    def _usual_calls(self, query: exp.Select, environment: Environment) -> bool:
+        """Write aggregates of a private select as they are usually written, and return whether any was another."""
+        read = self._tables(query, environment)
+        return as_usual_calls(query, partial(self._kind_of, read), partial(self._is_unit, read))
+
+    def _tables(self, query: exp.Select, environment: Environment) -> list[tuple[str, Relation]]:
+        """Return the tables that a select reads, by their names in it; none where it reads anything else too.
+
+        None either where some are joined so that units may be missing.
+        """
+        environment = self.reader.with_common_tables(query, environment)
+        found = []
+        for node in source_nodes(query):
+            if not isinstance(node, exp.Table) or self.reader.common_table(node, environment) is not None:
+                return []
+            relation = find_relation(node, self.reader.relations, self.reader.text)
+            found.append((node.alias_or_name.casefold(), relation))
+        return [] if any(join.side for join in query.args.get("joins") or []) else found
+
+    @staticmethod
+    def _named(read: list[tuple[str, Relation]], column: exp.Column) -> list[tuple[Relation, str]]:
+        """Return the columns of tables that a column may be."""
+        return [
+            (relation, name)
+            for called, relation in read
+            for name in relation.columns
+            if name.casefold() == column.name.casefold() and column.table.casefold() in ("", called)
+        ]
+
+    def _kind_of(self, read: list[tuple[str, Relation]], column: exp.Column) -> Kind | None:
+        kinds = {relation.columns[name] for relation, name in self._named(read, column)}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def _is_unit(self, read: list[tuple[str, Relation]], column: exp.Column) -> bool:
+        found = self._named(read, column)
+        return bool(found) and all(relation.private and relation.unit == name for relation, name in found)
+
     def _as_usual(self, query: exp.Select, environment: Environment) -> None:
         """Write what a private select asks for as what is measured for it."""
+        self.has_usual |= self.usual and self._usual_calls(query, environment)
         self.has_rates |= self.rates and as_means(
             query, self.contribution == "planned", self._below(query, environment)
         )
@@ -176,6 +258,7 @@ class Outer:
 
     def release(self, query: exp.Select, environment: Environment) -> View:
         """Return what a private select shows of its release, which is added to those of the statement."""
+        self._check_qualify(query)
         by_name = any(node.name.casefold() in environment for node in query.find_all(exp.Table))
         environment = self.reader.with_common_tables(query, environment)
         self._as_usual(query, environment)
@@ -211,6 +294,7 @@ class Outer:
     def _passed(self, query: exp.Select, environment: Environment, above: VisibleNames) -> tuple[exp.Select, Names]:
         """Return a select over releases and public tables, as it was written."""
         self._check_clause(query, environment)
+        self._check_qualify(query)
         own = NOTHING
         found = query.copy()
         first = from_of(query)
@@ -349,6 +433,13 @@ class Outer:
         if select.find(exp.Pivot) is not None:
             raise text.error(PIVOT_OF_GROUPS, at)
         raise text.error("rows cannot be shown; add COUNT(*), SUM(column) or AVG(column)", at)
+
+    def _check_qualify(self, query: exp.Select) -> None:
+        """Refuse a QUALIFY that is about no window."""
+        kept = query.args.get("qualify")
+        if kept is not None and not any(part.find(exp.Window) for part in (kept, *query.expressions)):
+            instead = "HAVING" if query.args.get("group") is not None or calls_of(query) else "WHERE"
+            raise self.reader.text.error(f"QUALIFY is a condition on a window; write this one as {instead}", kept.this)
 
     def _check_clause(self, query: exp.Select, environment: Environment) -> None:
         """Refuse what is only for private tables in a select over releases or public tables."""

@@ -70,6 +70,30 @@ def row_conditions(select: exp.Select) -> tuple[exp.Expr, ...] | None:
     return (*below.conditions, own.this) if below.renames(own) else None
 
 
+def over_one_table(select: exp.Select) -> exp.Select | None:
+    """Return a select of rows of one table as one that reads the table itself; None where it reads anything else.
+
+    Parameters
+    ----------
+    select
+        The select as it was read; its WITH clause is that of the table it names alone.
+    """
+    below = _rows_of_one_table(select)
+    if below is None:
+        return None
+    found = select.copy()
+    for part in ("with", "with_", "from", "from_"):
+        found.set(part, None)
+    if not below.renames(found):
+        return None
+    for condition in below.conditions:
+        found.where(exp.Paren(this=condition.copy()), copy=False)
+    found.from_(exp.Table(this=below.table.this.copy(), db=below.table.args.get("db")), copy=False)
+    for column in found.find_all(exp.Column):
+        column.set("table", None)
+    return found
+
+
 @dataclass(frozen=True)
 class _RowsBelow:
     """Rows and columns of one table.

@@ -58,7 +58,7 @@ class Names:
             name = alias
         else:
             word = function_of(call.kind).word_of(call)
-            name = self._free(word if column is None else f"{word}_{column}")
+            name = self._free(call.called or (word if column is None else f"{word}_{column}"))
         self.taken |= _columns(name)
         return name
 

@@ -24,7 +24,8 @@ from dpnotebook.sql.select import PrivateSelect
 
 UNIT, ANSWER, ROWS, QUERY = "unit", "answer", "rows", "by_unit"
 SUMMED = {"sum", AVERAGE.kind}  # kinds of what needs bounds of values
-WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset", "windows", "joins", "with_", "with")
+INNER = ("INNER", "CROSS", "")
+WITHOUT = ("group", "having", "qualify", "order", "distinct", "limit", "offset", "windows", "laterals", "with_", "with")
 
 
 def adds_up_rows(select: PrivateSelect) -> bool:
@@ -44,15 +45,15 @@ def adds_up_rows(select: PrivateSelect) -> bool:
     return several and found and not select.keys and added and kinds <= {"count", "units", *SUMMED}
 
 
-def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | None:
+def as_sums_of_units(select: exp.Select, unit: exp.Column, text: Text) -> exp.Select | None:
     """Return a select of sums and counts of rows over one that adds them up for each unit; None where it is another.
 
     Parameters
     ----------
     select
-        The select as it was read, of one table.
+        The select as it was read, of one table or of inner joins of several.
     unit
-        The column of that table with the unit.
+        The column of one of these with the unit.
     text
         The statement.
     """
@@ -60,14 +61,20 @@ def as_sums_of_units(select: exp.Select, unit: str, text: Text) -> exp.Select | 
     table = from_of(select)
     if clause_of(select) is not None or any(select.args.get(part) for part in WITHOUT) or expression_queries(select):
         return None
-    if not isinstance(table, exp.Table) or table.args.get("sample") or table.args.get("pivots"):
+    joins = select.args.get("joins") or []
+    for source in (table, *(join.this for join in joins)):
+        if not isinstance(source, exp.Table) or source.args.get("sample") or source.args.get("pivots"):
+            return None
+    if any(join.side or join.method or join.kind not in INNER for join in joins):
         return None
     if not calls or not all(map(_adds_up, calls)):
         return None
-    items: list[exp.Expr] = [exp.alias_(exp.column(exp.to_identifier(unit, quoted=True)), UNIT)]
+    assert isinstance(table, exp.Table)
+    items: list[exp.Expr] = [exp.alias_(unit.copy(), UNIT)]
     items += [exp.alias_(node.copy(), f"{ANSWER}_{place}") for place, node in enumerate(calls)]
     items += [exp.alias_(_counted(node), f"{ROWS}_{place}") for place, node in enumerate(calls) if _is_average(node)]
     inner = exp.Select(expressions=items).from_(table.copy(), copy=False)
+    inner.set("joins", [join.copy() for join in joins])
     if select.args.get("where") is not None:
         inner.set("where", select.args["where"].copy())
     inner.set("group", exp.Group(expressions=[exp.Literal.number(1)]))

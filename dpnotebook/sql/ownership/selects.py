@@ -159,7 +159,10 @@ def _check_distinct(
         raise reader.text.error("DISTINCT ON is not supported: which row is kept is not said; group by columns", query)
     unit = None if source.owner is None else source.owner.unit
     if unit is not None and not any(output.unit for output in outputs):
-        message = f"SELECT DISTINCT below an aggregation lists the unit's column {unit} too"
+        message = (
+            f"SELECT DISTINCT below an aggregation lists the unit's column {unit} too; how many different values there "
+            "are is COUNT(DISTINCT column)"
+        )
         raise reader.text.error(message, query.expressions[0])
 
 

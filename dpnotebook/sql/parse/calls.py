@@ -51,6 +51,8 @@ class Call:
         Whether it is the value of any row, which can only be asked of the rows of one unit.
     of_truth
         Whether it is of a condition alone: BOOL_OR, which is its greatest truth value.
+    called
+        What its answer is called without an alias, where it was written as another call; None where that follows.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class Call:
     words: str = ""
     anyone: bool = False
     of_truth: bool = False
+    called: str | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Call:
         """Return itself: it goes along with copies of the tree that it stands in."""

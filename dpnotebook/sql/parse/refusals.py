@@ -105,6 +105,8 @@ LAST_DAY = "write DATE_TRUNC('month', column) + INTERVAL 1 MONTH - INTERVAL 1 DA
 SECONDS = "write DATE_DIFF('second', TIMESTAMP '1970-01-01', column)"
 FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
 NAMES = {
+    **dict.fromkeys(("ISNULL", "NOTNULL"), "write column IS NULL, or column IS NOT NULL"),
+    "PREFIX": "write STARTS_WITH(column, 'text')",
     "DATE_SUB": "write column - INTERVAL 3 DAY, or DATE_DIFF('day', from, to)",
     "AGE": f"{FULL_YEARS} is how many full years these are",
     **dict.fromkeys(("TO_CHAR", "DATE_FORMAT", "FORMAT_DATE", "FORMAT_DATETIME", "FORMAT_TIMESTAMP", "FORMAT"), A_TEXT),

@@ -54,6 +54,7 @@ HINTS = {
     "`": 'write odd names in double quotes: "a name"',
     "=>": "arguments with names are for aggregate functions",
     "^": "write POWER(a, b)",
+    "^@": "write STARTS_WITH(column, 'text')",
     "**": "write POWER(a, b)",
     **dict.fromkeys(("~", "~*"), PATTERNS),
     **dict.fromkeys(("->", "->>"), "what is inside of JSON is made a column first, in a view or before protect()"),

@@ -39,7 +39,9 @@ def all_of(node: exp.Expr) -> list[exp.Expr]:
     node = _spelled(bare(node))
     if isinstance(node, exp.And):
         return [*all_of(node.this), *all_of(node.expression)]
-    return [node]
+    if isinstance(node, exp.Is) and node.expression == exp.true():  # what is NULL selects no row either
+        return all_of(node.this)
+    return [] if _always(node) else [node]
 
 
 def is_flat(tree: exp.Select) -> bool:
@@ -152,10 +154,23 @@ def _searched(node: exp.Expr) -> list[exp.Expr]:
     return [*_searched(branch.args["true"]), edge, *_searched(node.args["default"])]
 
 
+def _always(node: exp.Expr) -> bool:
+    """Return whether a condition holds of every row: TRUE, and what compares a constant with itself."""
+    equal = isinstance(node, exp.EQ) and _type_of(node.this) is not None and bare(node.this) == bare(node.expression)
+    return equal or node == exp.true()
+
+
 def _spelled(node: exp.Expr) -> exp.Expr:
     """Return a condition in one spelling, the columns first and constants behind them."""
     if isinstance(node, exp.Not):
         inner = bare(node.this)
+        if isinstance(inner, exp.And | exp.Or):
+            sides = (exp.Not(this=bare(side).copy()) for side in (inner.this, inner.expression))
+            parts = dict(zip(("this", "expression"), map(_spelled, sides), strict=True))
+            if isinstance(inner, exp.Or):
+                return exp.And(**parts)
+            listed = _listed(exp.Or(**parts))
+            return node if listed is None else _of_truth(listed)
         if isinstance(inner, exp.Not):
             return _spelled(bare(inner.this))
         if type(inner) in NEGATED:
@@ -171,13 +186,47 @@ def _spelled(node: exp.Expr) -> exp.Expr:
             for name, (how, end) in zip(("this", "expression"), ends, strict=True)
         })  # fmt: skip
     if isinstance(node, exp.Or | exp.In):
-        return _listed(node) or node
+        listed = _listed(node)
+        return node if listed is None else _of_truth(listed)
+    if isinstance(node, exp.Like) and (start := _start_of(node.expression, "%")) is not None:
+        return exp.StartsWith(this=node.this.copy(), expression=exp.Literal.string(start))
     if type(node) in FLIPPED:
         first, second = (bare(side) if _type_of(side) else side for side in (node.this, node.expression))
         if _is_after(first, second):
-            return FLIPPED[type(node)](this=second.copy(), expression=first.copy())
-        return type(node)(this=first.copy(), expression=second.copy())
+            return _of_start(_of_truth(FLIPPED[type(node)](this=second.copy(), expression=first.copy())))
+        return _of_start(_of_truth(type(node)(this=first.copy(), expression=second.copy())))
     return node
+
+
+def _of_truth(node: exp.Expr) -> exp.Expr:
+    """Return a condition as itself where it is compared with TRUE or FALSE, or as its opposite."""
+    if not isinstance(node, exp.EQ | exp.NEQ) or not isinstance(node.expression, exp.Boolean):
+        return node
+    same = bool(node.expression.this) is isinstance(node, exp.EQ)
+    return _spelled(bare(node.this) if same else exp.Not(this=node.this.copy()))
+
+
+def _of_start(node: exp.Expr) -> exp.Expr:
+    """Return STARTS_WITH for a condition of the first letters of a text, as LEFT and SUBSTRING give them."""
+    of = node.this if isinstance(node, exp.EQ) else None
+    if isinstance(of, exp.Left):
+        length = of.expression
+    elif isinstance(of, exp.Substring) and of.args.get("start") == exp.Literal.number(1):
+        length = of.args.get("length")
+    else:
+        return node
+    start = _start_of(node.expression, "")
+    if start is None or not isinstance(length, exp.Literal) or length.this != str(len(start)):
+        return node
+    return exp.StartsWith(this=of.this.copy(), expression=node.expression.copy())
+
+
+def _start_of(pattern: exp.Expr, end: str) -> str | None:
+    """Return the plain letters before the end of a pattern; None where it has others, or ends otherwise."""
+    written = pattern.name if isinstance(pattern, exp.Literal) and pattern.is_string else ""
+    start = written.removesuffix(end)
+    plain = start.isascii() and not set(start) & set("%_\\") and len(start) + len(end) == len(written)
+    return start if start and plain else None
 
 
 def _is_after(first: exp.Expr, second: exp.Expr) -> bool:
@@ -197,6 +246,8 @@ def _type_of(node: exp.Expr) -> tuple[object, ...] | None:
         return None if inner is None else ("cast", node.to.sql(DIALECT))
     if isinstance(node, exp.Neg):
         return _type_of(node.this)
+    if isinstance(node, exp.Boolean):
+        return ("truth",)
     if isinstance(node, exp.Literal):
         if node.is_string:
             return ("text",)
