@@ -15,6 +15,7 @@ import dpnotebook as dpn
 from dpnotebook.errors import EngineError, WorkloadError
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.privacy.laws import draw_integers, law_of
+from dpnotebook.session.derived_intervals import OF_NO_GROUP
 from dpnotebook.session.redraws import Drawn, Redrawn, draws_for, intervals
 from dpnotebook.session.statement_releases import reveal_statement
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -679,6 +680,21 @@ def test_an_answer_without_groups_has_the_columns_of_any_other_and_says_why(text
             assert release.frame.columns.tolist() == ["g", *expected]
             assert any(note.startswith("every group is hidden: one needs about ") for note in release.notes)
             assert release.samples(3).empty
+
+
+@pytest.mark.parametrize("value", ["COALESCE(SUM(n), 0)", "IFNULL(MAX(n), 0) / 2", "COALESCE(SUM(n), 7)"])
+def test_a_total_over_groups_none_of_which_is_shown_has_no_interval(value):
+    """It said 0, and that the exact answer was no other."""
+    frame = pd.DataFrame({"g": [str(i) for i in range(60)], "x": np.arange(60) % 10})
+    with closing(dpn.Session(dpn.Budget(5.0, delta=1e-6), ":memory:")) as session:
+        session.protect(frame, "few", domain={"x": range(10)})
+        text = f"SELECT {value} AS s FROM (SELECT g, COUNT(*) AS n FROM few GROUP BY g) AS t"
+        release = session.sql(text, epsilon=0.1).run()
+        assert release.frame["s"].notna().all()
+        assert release.frame[["s_std_error", "s_lower", "s_upper"]].isna().all(axis=None)
+        assert OF_NO_GROUP in release.notes
+        assert "without an interval" in str(release)
+        assert "no other" not in str(release)
 
 
 def test_a_median_beside_a_rounded_average_is_not_redrawn(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # What one word says of a release: the first of these kinds of action that it took.
 HOW = {"buy": "purchase", "refine": "refined", "free": "free", "reuse": "reuse"}
+REFUSALS = ["time", "table", "question", "accuracy", "percent", "left", "analyst", "why"]
 COLUMNS = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
 
 
@@ -120,6 +122,37 @@ def how(plan: Mapping[str, Any]) -> str:
 def alone(entry: Mapping[str, Any]) -> int:
     """Return what a charge of the ledger would have cost had its question been measured alone, in units."""
     return int(entry["plan"].get("alone", entry["units"]))
+
+
+def refusals_frame(refused: Sequence[Mapping[str, Any]], accountant: Accountant) -> pd.DataFrame:
+    """Return refused questions as a frame; see `Session.refusals`.
+
+    Parameters
+    ----------
+    refused
+        As `Ledger.refusals` has them.
+    accountant
+        Of the ledger.
+    """
+    import pandas as pd
+
+    def percent(units: int | Fraction) -> float:
+        return math.nan if isinstance(units, Fraction) else 100 * units / accountant.total
+
+    rows = [
+        {
+            "time": pd.Timestamp(one["time"]),
+            "table": one["table"],
+            "question": one["words"],
+            "accuracy": one["accuracy"],
+            "percent": percent(one["requested"]),
+            "left": percent(one["remaining"]),
+            "analyst": one["analyst"],
+            "why": one["why"],
+        }
+        for one in refused
+    ]
+    return pd.DataFrame(rows, columns=REFUSALS)
 
 
 def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, policy: bool = False) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ Outer = Callable[[str, Frames], "pd.DataFrame"]
 MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
 NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
 NOT_REDRAWN = "the answers are too many, or combined from too much, for their noise to be drawn again"
+OF_NO_GROUP = "no group is shown, so this is worked out from none: it says nothing of those that are hidden"
 NOT_READ = "it cannot be told which of its columns depend on noise"
 
 
@@ -270,6 +271,14 @@ class Derivation:
 def _existing(values: NDArray[Any]) -> NDArray[Any]:
     """Return values with NaN for those that do not exist."""
     return np.where(np.isfinite(values), values, np.nan) if values.dtype.kind == "f" else values
+
+
+def of_no_group(found: WorkedOut) -> WorkedOut:
+    """Return what was worked out where no group is shown: a total, say, is one of none, and tells nothing of them."""
+    if not len(found.frame):
+        return found
+    ends = {column_name(one.name, part): np.nan for one in found.measures for part in PARTS}
+    return replace(found, frame=found.frame.assign(**ends), notes=(*found.notes, OF_NO_GROUP))
 
 
 def _with_intervals(frame: pd.DataFrame, ends: Mapping[str, Ends]) -> pd.DataFrame:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.prices import StatementBooks
     from dpnotebook.sql.select import PrivateSelect
 
+NOT_WORKED_OUT = "these are the groups as they were measured, and not what the statement works out from them"
 # sqlglot takes a third of a second to import: what needs it is imported where the first statement is asked.
 
 
@@ -539,7 +540,12 @@ class Statements:
         try:
             return self._revealed(record, statement, confidence)
         except EngineError:
-            return self._revealed(record, replace(statement, outer=None), confidence)
+            plain = self._revealed(record, replace(statement, outer=None), confidence)
+        lacking = (
+            f"the public table {', '.join(gone)} is not here" if (gone := self.relations.not_here(statement)) else ""
+        )
+        why = lacking or "that fails with these numbers"
+        return replace(plain, notes=(*plain.notes, f"{NOT_WORKED_OUT}: {why}"))
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
@@ -610,6 +616,8 @@ class Statements:
 
     def _public(self, number: int, statement: Statement) -> dict[str, pd.DataFrame]:
         """Return the public tables that a statement works with; raises EngineError if one cannot be read."""
+        if self.relations.not_here(statement):
+            raise _not_worked_out(number)
         try:
             return {name: self.relations.workspace.frame(name) for name in statement.public}
         except DPError:
