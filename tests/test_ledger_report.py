@@ -124,6 +124,9 @@ def test_every_release_is_read_without_the_tables(tmp_path, budget):
             pd.testing.assert_frame_equal(there.frame, here.frame)
             assert shown(there)[1:] == shown(here)[1:], number
             assert there.question == here.question
+            assert report.code(number) == session.code(number)
+        assert report.remaining == session.remaining
+        pd.testing.assert_frame_equal(report.budgets(), session.budgets())
         assert report.release(2).samples(20).shape == session.release(2).samples(20).shape
         assert report.release(1).simultaneous().frame.equals(session.release(1).simultaneous().frame)
         assert report.release(1).nonnegative().frame.equals(session.release(1).nonnegative().frame)
@@ -255,6 +258,24 @@ def test_who_was_refused_what(tmp_path):
     assert found["why"][0] == "more than is left of the budget"
     assert "limits.question" in found["why"][1]
     assert dpn.audit_ledger(path).ok
+
+
+def test_of_sql_its_text_is_kept_and_shown(tmp_path):
+    """What a statement measures is in words there, of which two with other conditions have the same."""
+    path, text = tmp_path / "clinic.ledger", "SELECT COUNT(*) AS n FROM visits WHERE who > 30"
+    with dpn.Session(dpn.Budget(1.0), path) as session:
+        session.protect(FRAME, "visits", domain={"age": dpn.Range(0, 99)})
+        session.table("visits").count(epsilon=0.1).run()
+        assert "statement" not in session.history()
+        session.sql(text, epsilon=0.25).run()
+        with pytest.raises(dpn.BudgetExceeded):
+            session.sql(text, epsilon=9.0).run()
+        assert session.history()["statement"].tolist() == ["", text]
+    report = dpn.audit_ledger(path)
+    assert report.history()["statement"].tolist() == ["", text]
+    assert report.refusals()["question"].tolist() == [text]
+    assert report.refusals()["accuracy"].str.startswith("epsilon=").all()
+    assert text in report.code(2)
 
 
 def test_what_was_refused_before_words_were_kept(tmp_path):

@@ -18,8 +18,9 @@ from dpnotebook.privacy.accountant import DELTA_UNITS
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 
 AT_ONCE = 250  # charges that are read together
-# What the log tells of a refused question, beside its digest: it in words, its accuracy, who asked, and why not.
-REFUSED = ("words", "accuracy", "analyst", "why")
+# What the log tells of a refused question, beside its digest: it in words, as SQL where it was asked so, its accuracy,
+# who asked, and why not.
+REFUSED = ("words", "statement", "accuracy", "analyst", "why")
 HISTORY = ("number", "time", "table", "question", "plan", "units", "delta", "state")
 
 

@@ -101,6 +101,8 @@ def write_refusal(
     # As text: what was asked for may be more than 64 bits hold.
     amounts = [f"delta {n}" if isinstance(n, Fraction) else str(n) for n in (requested, remaining)]
     said = {name: told[name] for name in REFUSED if told.get(name)}
+    if isinstance(statement := said.get("statement"), dict):  # of a plan, which has more of it than its text
+        said["statement"] = statement["text"].strip()
     row = (time, table, json.dumps({"key": question, **said}, ensure_ascii=False), *amounts)
     connection.execute("INSERT INTO refusal VALUES (?, ?, ?, ?, ?)", row)
 

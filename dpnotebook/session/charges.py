@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.ledger import Ledger
+    from dpnotebook.ledger.budgets import BudgetRaise
     from dpnotebook.privacy.accountant import Accountant
 
 
@@ -36,8 +37,8 @@ class ChargeSummary:
         As `Ledger.history` has them.
     question
         A digest: equal where the question is.
-    words, kind, accuracy, analyst, policy
-        Of its plan; empty where that has none.
+    words, statement, kind, accuracy, analyst, policy
+        Of its plan; empty where that has none. The statement is the text of what was asked in SQL.
     measured, alone
         What was measured, and what that would have cost had nothing been asked before, in units.
     how
@@ -49,6 +50,7 @@ class ChargeSummary:
     table: str
     question: bytes
     words: str
+    statement: str
     kind: str
     accuracy: str
     units: int
@@ -101,6 +103,7 @@ def charge_summary(entry: Mapping[str, Any]) -> ChargeSummary:
         table=intern(entry["table"]),
         question=blake2b(entry["question"].encode(), digest_size=16).digest(),
         words=intern(plan.get("words", "")),
+        statement=intern(statement_text(plan)),
         kind=intern(plan.get("kind") or ""),
         accuracy=intern(plan.get("accuracy", "")),
         units=int(entry["units"]),
@@ -124,6 +127,28 @@ def alone(entry: Mapping[str, Any]) -> int:
     return int(entry["plan"].get("alone", entry["units"]))
 
 
+def statement_text(plan: Mapping[str, Any]) -> str:
+    """Return the text of the statement that a recorded plan is of; empty where it is of none, or has no text of it."""
+    return str(plan.get("statement", {}).get("text", "")).strip()
+
+
+def budgets_frame(budgets: Sequence[BudgetRaise]) -> pd.DataFrame:
+    """Return what a ledger was made for and every raise of it as a frame; see `Session.budgets`."""
+    import pandas as pd
+
+    rows = [
+        {
+            "time": pd.Timestamp(one.time),
+            "epsilon": one.budget.epsilon,
+            "delta": one.budget.delta,
+            "added": "" if one.added is None else str(one.added),
+            "reason": one.reason,
+        }
+        for one in budgets
+    ]
+    return pd.DataFrame(rows)
+
+
 def refusals_frame(refused: Sequence[Mapping[str, Any]], accountant: Accountant) -> pd.DataFrame:
     """Return refused questions as a frame; see `Session.refusals`.
 
@@ -139,12 +164,15 @@ def refusals_frame(refused: Sequence[Mapping[str, Any]], accountant: Accountant)
     def percent(units: int | Fraction) -> float:
         return math.nan if isinstance(units, Fraction) else 100 * units / accountant.total
 
+    def price(units: int | Fraction) -> str:
+        return "" if isinstance(units, Fraction) else f"epsilon={accountant.epsilon(units):.4g}"
+
     rows = [
         {
             "time": pd.Timestamp(one["time"]),
             "table": one["table"],
-            "question": one["words"],
-            "accuracy": one["accuracy"],
+            "question": one["statement"] or one["words"],
+            "accuracy": one["accuracy"] or price(one["requested"]),
             "percent": percent(one["requested"]),
             "left": percent(one["remaining"]),
             "analyst": one["analyst"],
@@ -182,6 +210,7 @@ def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, p
             "alone": epsilon(charge.alone),
             "how": charge.how,
             "delta": float(charge.delta),
+            "statement": charge.statement,
             "analyst": charge.analyst,
             "policy": charge.policy[:12],
             "state": charge.state,
@@ -189,6 +218,7 @@ def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, p
         for charge in charges
     ]
     kept = ["delta"] if accountant.threshold_delta else []
+    kept += ["statement"] if any(row["statement"] for row in rows) else []
     kept += ["analyst"] if any(row["analyst"] for row in rows) else []
     kept += ["policy"] if policy or any(row["policy"] for row in rows) else []
     return pd.DataFrame(rows, columns=[*COLUMNS, *kept, "state"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from dpnotebook.ledger.audit import Audit, Reading, read_file
 from dpnotebook.ledger.budgets import accountant_of
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.budget import Amount, Budget
-from dpnotebook.session.charges import charge_summary, history_frame, refusals_frame
+from dpnotebook.session.charges import budgets_frame, charge_summary, history_frame, refusals_frame
 from dpnotebook.session.reader import LedgerReader, release_number
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ class LedgerReport:
     @property
     def spent(self) -> Amount:
         """What all answers together cost, worked out from the entries."""
-        accountant, thresholds = self._accountant, self.audit.delta
-        return Amount(accountant.epsilon(self.audit.spent), with_thresholds(accountant, thresholds), float(thresholds))
+        return _amount(self._accountant, self.audit.spent, self.audit.delta)
 
     def history(self) -> pd.DataFrame:
         """Return every charge, as `Session.history` does; "charged" is what has no recorded answer.
@@ -110,6 +110,41 @@ class LedgerReport:
         """
         return self._reader.release(release_number(number))
 
+    def code(self, number: int) -> str:
+        """Return the Python that asked for a release, SQL with all of its text; see `Session.code`.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it.
+
+        Raises
+        ------
+        LedgerCorrupt
+            If something is wrong with the ledger.
+        LedgerError
+            If there is no such release, or the file cannot be read any more.
+        """
+        return self._reader.code(release_number(number))
+
+    def budgets(self) -> pd.DataFrame:
+        """Return what the ledger was made for and every raise of it, as `Session.budgets` does.
+
+        Raises
+        ------
+        LedgerCorrupt
+            If something is wrong with the ledger.
+        LedgerError
+            If the file cannot be read any more.
+        """
+        return budgets_frame(self._reader.ledger.budgets())
+
+    @property
+    def remaining(self) -> Amount:
+        """What a single further question could still take, of the budget or of what a policy allows of it."""
+        ledger = self._reader.ledger
+        return _amount(ledger.accountant, ledger.remaining, ledger.delta_remaining)
+
     def refusals(self) -> pd.DataFrame:
         """Return the questions that were refused when they were run, as `Session.refusals` does.
 
@@ -145,6 +180,10 @@ class LedgerReport:
         return repr(self.audit)
 
 
+def _amount(accountant: Accountant, units: int, thresholds: Fraction) -> Amount:
+    return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
+
+
 def audit_ledger(path: str | PathLike[str], expected: str | None = None) -> LedgerReport:
     """Look at a ledger's file, changing nothing: what was asked and spent, and the proof that the total holds.
 
@@ -161,8 +200,8 @@ def audit_ledger(path: str | PathLike[str], expected: str | None = None) -> Ledg
     Returns
     -------
     LedgerReport
-        `ok`, `budget`, `spent`, `history()`, `release(number)`, `refusals()` and `audit`; it prints as what the audit
-        found.
+        `ok`, `budget`, `spent`, `remaining`, `history()`, `release(number)`, `code(number)`, `refusals()`, `budgets()`
+        and `audit`; it prints as what the audit found.
 
     Raises
     ------

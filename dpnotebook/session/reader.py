@@ -14,7 +14,10 @@ from dpnotebook.domain import Domain
 from dpnotebook.errors import LedgerError, NotProtected, shorten
 from dpnotebook.ledger import Charge, Ledger
 from dpnotebook.ledger.replay import parts_of
+from dpnotebook.planner.explain import code_as
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.query.question import Question
 from dpnotebook.session.adaptive import AdaptiveMarginals
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.policy import minimum_of
@@ -22,6 +25,8 @@ from dpnotebook.session.protected import DeclaredTable, ProtectedTable
 from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.statements import Statements
+from dpnotebook.session.value_counts import SHOWN, ShownCounts
+from dpnotebook.sql.statement import Statement
 
 if TYPE_CHECKING:
     from dpnotebook.session.release import Release
@@ -67,6 +72,12 @@ class LedgerReader:
         mechanism = mechanism_of(record, self._questions, self._statements, self._adaptive)
         return self._pipeline.again(mechanism, self._session, record)
 
+    def code(self, number: int) -> str:
+        """Return the Python that asks for a release; see `Session.code`."""
+        charge = self.ledger.charged(number)
+        mechanism = mechanism_of(charge, self._questions, self._statements, self._adaptive)
+        return code_of(charge, mechanism.asked_in(charge), self.ledger.accountant)
+
     def table(self, name: str) -> ProtectedTable:
         """Return what is declared of a table; raises NotProtected if the ledger does not know it."""
         if name not in self._tables:
@@ -95,6 +106,16 @@ def mechanism_of(
     if "statement" in charge.plan:
         return statements
     return adaptive if "adaptive" in charge.plan else questions
+
+
+def code_of(charge: Charge, asked: Question | Statement, accountant: Accountant) -> str:
+    """Return the Python that asks for what was charged for; see `Session.code`."""
+    if not isinstance(asked, Statement):
+        shown = ShownCounts.from_json(charge.plan.get(SHOWN))
+        verb = None if shown is None else (shown.verb, *shown.arguments(asked.keys))
+        return code_as(asked, str(charge.plan["accuracy"]), verb)
+    own = "epsilon" in asked.text.casefold()  # in its OPTIONS
+    return asked.code("" if own else f"epsilon={accountant.epsilon(charge.plan['units']):.6g}")
 
 
 def release_number(number: object) -> int:

@@ -40,7 +40,6 @@ from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.ledger.replay import parts_of, same_sample
 from dpnotebook.ledger.store import MEMORY
-from dpnotebook.planner.explain import code_as
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
 from dpnotebook.planner.table import TableSchema
@@ -52,7 +51,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
-from dpnotebook.session.charges import ChargeLog, ChargeSummary, history_frame, refusals_frame
+from dpnotebook.session.charges import ChargeLog, ChargeSummary, budgets_frame, history_frame, refusals_frame
 from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, order_words, redeclared
 from dpnotebook.session.growing import (
     already_words,
@@ -76,13 +75,12 @@ from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.protected_rows import ProtectedRows
 from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
-from dpnotebook.session.reader import mechanism_of, release_number
+from dpnotebook.session.reader import code_of, mechanism_of, release_number
 from dpnotebook.session.release import Release
 from dpnotebook.session.running_count import RunningCount, running_count
 from dpnotebook.session.saving import Saving, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.synthetic import SyntheticRows, synthesized
-from dpnotebook.session.value_counts import SHOWN, ShownCounts
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
@@ -1030,13 +1028,7 @@ class Session(KeptHere, ShowsCard):
         "patients.dp.count(where='age >= 65', error=25)"
         """
         charge = self.ledger.charged(release_number(number))
-        asked = self._mechanism_of(charge).asked_in(charge)
-        if not isinstance(asked, Statement):
-            shown = ShownCounts.from_json(charge.plan.get(SHOWN))
-            verb = None if shown is None else (shown.verb, *shown.arguments(asked.keys))
-            return code_as(asked, str(charge.plan["accuracy"]), verb)
-        own = "epsilon" in asked.text.casefold()  # in its OPTIONS
-        return asked.code("" if own else f"epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}")
+        return code_of(charge, self._mechanism_of(charge).asked_in(charge), self.ledger.accountant)
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
@@ -1211,19 +1203,7 @@ class Session(KeptHere, ShowsCard):
         >>> session.budgets()["epsilon"].tolist()
         [1.0, 1.5]
         """
-        import pandas as pd
-
-        rows = [
-            {
-                "time": pd.Timestamp(one.time),
-                "epsilon": one.budget.epsilon,
-                "delta": one.budget.delta,
-                "added": "" if one.added is None else str(one.added),
-                "reason": one.reason,
-            }
-            for one in self.ledger.budgets()
-        ]
-        return pd.DataFrame(rows)
+        return budgets_frame(self.ledger.budgets())
 
     def history(self) -> pd.DataFrame:
         """Return every charge of the ledger: number, time, table, question, percent, epsilon, paid, alone, how, state.
@@ -1233,8 +1213,9 @@ class Session(KeptHere, ShowsCard):
         done beside measuring: "free", "reuse", "refined" (an earlier answer, for the difference in price) or "purchase"
         (a strategy for later questions too). `time` has its zone, UTC, which an Excel file cannot hold:
         `history.assign(time=history["time"].dt.tz_localize(None)).to_excel("asked.xlsx")`, or `to_csv`. Where the
-        budget keeps delta for thresholds, there is also the delta that each took of it; where sessions say their
-        `analyst`, who asked first; where a policy holds, the digest of the one that allowed each.
+        budget keeps delta for thresholds, there is also the delta that each took of it; where SQL was asked, the text
+        of each `statement`, of which `question` says what it measures; where sessions say their `analyst`, who asked
+        first; where a policy holds, the digest of the one that allowed each.
 
         Examples
         --------

@@ -202,7 +202,7 @@ class Statements:
             return None
         told = replace(self.ledger.get(known.number), numbers=(known.numbers,), details={"selects": [known.details]})
         size = size_shown(self._revealed(told, statement, accuracy.confidence))
-        return accuracy.resolved(accuracy.relative * size) if math.isfinite(size) and size > 0 else None
+        return accuracy.resolved(float(f"{accuracy.relative * size:.4g}")) if math.isfinite(size) and size > 0 else None
 
     def _paid_earlier(
         self, session: SessionProtocol, readings: Readings, statement: Statement, route: Route | None
