@@ -205,7 +205,7 @@ def warnings(
         if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = float(measure.summand.low), float(measure.summand.high)
             attribute = domain[measure.column]
-            said = [f"{end:g}" if attribute.unit is None else f"{end:,.10g}" for end in (low, high)]
+            said = [f"{end:,.10g}" for end in (low, high)]
             ends = said[0], said[1] if attribute.unit is None else f"{said[1]} {attribute.unit}"
             if clamped := clamping_words(measure, question.rows_of(measure), ends):
                 found.append(
