@@ -108,7 +108,7 @@ class LedgerReport:
         >>> release.value == answer.value, release.interval == answer.interval
         (True, True)
         """
-        return self._reader.release(release_number(number))
+        return self._reader.release(release_number(number, "history()"))
 
     def code(self, number: int) -> str:
         """Return the Python that asked for a release, SQL with all of its text; see `Session.code`.
@@ -125,7 +125,7 @@ class LedgerReport:
         LedgerError
             If there is no such release, or the file cannot be read any more.
         """
-        return self._reader.code(release_number(number))
+        return self._reader.code(release_number(number, "history()"))
 
     def budgets(self) -> pd.DataFrame:
         """Return what the ledger was made for and every raise of it, as `Session.budgets` does.

@@ -118,8 +118,8 @@ def code_of(charge: Charge, asked: Question | Statement, accountant: Accountant)
     return asked.code("" if own else f"epsilon={accountant.epsilon(charge.plan['units']):.6g}")
 
 
-def release_number(number: object) -> int:
-    """Return the number of a release; raises LedgerError where it is none."""
+def release_number(number: object, listed: str = "session.history()") -> int:
+    """Return the number of a release; raises LedgerError where it is none, with what lists them."""
     if isinstance(number, bool) or not isinstance(number, Integral):
-        raise LedgerError(f"releases are numbered 1, 2, 3, as history() lists them; not {shorten(number)}")
+        raise LedgerError(f"releases are numbered 1, 2, 3, as {listed} lists them; not {shorten(number)}")
     return int(number)
