@@ -703,6 +703,7 @@ NONE_SHOWN = {  # with which rows have no interval; of the towns c0, c1, ... eac
     "SELECT COALESCE(SUM(n), 0) / 2 AS v FROM t WHERE town = 'c1'": [True],
     "SELECT SUM(CASE WHEN n > 100 THEN 1 ELSE 0 END) AS v FROM t": [False],  # 2, and it is no other
     "SELECT town, CASE WHEN n > 100 THEN 0 ELSE 1 END AS v FROM t ORDER BY 1": [False, False],
+    "SELECT RANK() OVER (ORDER BY n) AS v FROM t WHERE town = 'X'": [False],
 }
 
 

@@ -278,6 +278,28 @@ def test_of_sql_its_text_is_kept_and_shown(tmp_path):
     assert text in report.code(2)
 
 
+def test_of_sql_the_values_that_were_bound_are_kept_and_shown(tmp_path):
+    path, text = tmp_path / "clinic.ledger", "SELECT COUNT(*) AS n FROM visits WHERE who > :least AND ward = :ward"
+    values, told = {"least": 30, "ward": "A"}, f"{text} -- :least = 30, :ward = 'A'"
+    with dpn.Session(dpn.Budget(1.0), path) as session:
+        session.protect(FRAME, "visits", domain={"age": dpn.Range(0, 99)})
+        first = session.sql(text, epsilon=0.25, parameters=values).run()
+        with pytest.raises(dpn.BudgetExceeded):
+            session.sql(text, epsilon=9.0, parameters=values).run()
+        code = session.code(1)
+        again = eval(code).run()  # noqa: S307
+        assert (again.number, again.paid) == (first.number, 0.0)
+        day = pd.Timestamp("2024-01-01")  # is no value of JSON: then none is kept
+        other = session.sql(
+            text.replace("who", ":day IS NOT NULL AND who"), epsilon=0.25, parameters={**values, "day": day}
+        )
+        assert "parameters" not in session.code(other.run().number)
+    report = dpn.audit_ledger(path)
+    assert report.history()["statement"][0] == told
+    assert report.refusals()["question"].tolist() == [told]
+    assert report.code(1) == code
+
+
 def test_what_was_refused_before_words_were_kept(tmp_path):
     path = tmp_path / "clinic.ledger"
     dpn.Session(dpn.Budget(1.0), path).close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -130,6 +130,17 @@ def read_refusals(connection: sqlite3.Connection) -> list[dict[str, Any]]:
         return [one | _told(str(one["question"])) for one in rows_read]
     except (AttributeError, ValueError, ZeroDivisionError, KeyError, TypeError):
         raise Broken("its log of refused charges cannot be read") from None
+
+
+def statement_text(plan: Mapping[str, Any]) -> str:
+    """Return the text of the statement that a plan is of, with the values that were bound to names in it, as a comment.
+
+    Empty where it is of none, or has no text of it.
+    """
+    statement = plan.get("statement", {})
+    text, values = str(statement.get("text", "")).strip(), statement.get("options", {}).get("parameters", {})
+    bound = ", ".join(f":{name} = {value!r}" for name, value in values.items())
+    return f"{text} -- {bound}" if bound else text
 
 
 def _told(question: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Entry, entry_after, to_bytes
-from dpnotebook.ledger.reading import REFUSED
+from dpnotebook.ledger.reading import REFUSED, statement_text
 from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
@@ -100,9 +100,8 @@ def write_refusal(
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     # As text: what was asked for may be more than 64 bits hold.
     amounts = [f"delta {n}" if isinstance(n, Fraction) else str(n) for n in (requested, remaining)]
+    told = {**told, "statement": statement_text(told)}
     said = {name: told[name] for name in REFUSED if told.get(name)}
-    if isinstance(statement := said.get("statement"), dict):  # of a plan, which has more of it than its text
-        said["statement"] = statement["text"].strip()
     row = (time, table, json.dumps({"key": question, **said}, ensure_ascii=False), *amounts)
     connection.execute("INSERT INTO refusal VALUES (?, ?, ?, ?, ?)", row)
 

@@ -10,6 +10,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.ledger.forks import lock
+from dpnotebook.ledger.reading import statement_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,11 +126,6 @@ def how(plan: Mapping[str, Any]) -> str:
 def alone(entry: Mapping[str, Any]) -> int:
     """Return what a charge of the ledger would have cost had its question been measured alone, in units."""
     return int(entry["plan"].get("alone", entry["units"]))
-
-
-def statement_text(plan: Mapping[str, Any]) -> str:
-    """Return the text of the statement that a recorded plan is of; empty where it is of none, or has no text of it."""
-    return str(plan.get("statement", {}).get("text", "")).strip()
 
 
 def budgets_frame(budgets: Sequence[BudgetRaise]) -> pd.DataFrame:

@@ -123,17 +123,14 @@ class Derivation:
         public: Frames,
         fixed: Mapping[int, NDArray[np.bool_]],
     ) -> dict[int, NDArray[np.bool_]]:
-        """Return which rows of the columns in some places are the same without any number that was released.
+        """Return which rows of the columns in some places are the same without any group that was released.
 
         Of those rows where noise moves nothing, and where groups may be hidden: a total of none of them that is 0, say.
         """
         hides = any(key.levels is None for select in self.statement.selects for key in select.keys)
         if not hides or not any(rows.any() for rows in fixed.values()):
             return {}
-        probes = []
-        for select, release in zip(self.statement.selects, self.frames, strict=True):
-            gone = {one.name: np.full((1, len(release)), np.nan) for one in select.aggregates if not one.fractions}
-            probes.append(Redrawn(release, gone, np.zeros((1, len(release), 0)), (), "gaussian"))
+        probes = [Redrawn(one.iloc[:0], {}, np.zeros((1, 0, 0)), (), "gaussian") for one in self.frames]
         answers = self._redrawn(found, frame, None, apart, probes, public)
         if isinstance(answers, str):
             return {}
