@@ -287,7 +287,7 @@ def test_of_sql_the_values_that_were_bound_are_kept_and_shown(tmp_path):
         with pytest.raises(dpn.BudgetExceeded):
             session.sql(text, epsilon=9.0, parameters=values).run()
         code = session.code(1)
-        again = eval(code).run()  # noqa: S307
+        again = eval(code).run()
         assert (again.number, again.paid) == (first.number, 0.0)
         day = pd.Timestamp("2024-01-01")  # is no value of JSON: then none is kept
         other = session.sql(
