@@ -1232,10 +1232,10 @@ class Session(KeptHere, ShowsCard):
     def refusals(self) -> pd.DataFrame:
         """Return the questions that were refused when they were run: who asked what, when, at which price, and why not.
 
-        `percent` is what it would have cost of the whole budget, and `left` what was left of it then, both NaN where
-        the delta of a threshold was too much. `analyst` is as sessions say it, and empty where they do not. What was
-        refused before it had a price, as a statement with an unknown column, is not here; neither are cards of what
-        would be too much, which nobody ran.
+        `percent` is what it would have cost of the whole budget, as that is now, and `left` what was left of it then,
+        both NaN where the delta of a threshold was too much. `analyst` is as sessions say it, and empty where they do
+        not. What was refused before it had a price, as a statement with an unknown column, is not here; neither are
+        cards of what would be too much, which nobody ran.
 
         It is a log beside the ledger's chain, which `audit` does not prove, and what earlier versions refused has no
         words in it.
