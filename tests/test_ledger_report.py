@@ -281,12 +281,19 @@ def test_of_sql_its_text_is_kept_and_shown(tmp_path):
 def test_of_sql_the_values_that_were_bound_are_kept_and_shown(tmp_path):
     path, text = tmp_path / "clinic.ledger", "SELECT COUNT(*) AS n FROM visits WHERE who > :least AND ward = :ward"
     values, told = {"least": 30, "ward": "A"}, f"{text} -- :least = 30, :ward = 'A'"
+    scope = {**values, "password": "hunter2", "frame": FRAME, "A": "of the notebook"}  # as a magic gives it all
     with dpn.Session(dpn.Budget(1.0), path) as session:
         session.protect(FRAME, "visits", domain={"age": dpn.Range(0, 99)})
-        first = session.sql(text, epsilon=0.25, parameters=values).run()
+        first = session.sql(
+            text.replace("WHERE", "WHERE ward <> ':password' AND"), epsilon=0.125, parameters=scope
+        ).run()
+        assert "hunter2" not in session.code(first.number)
+        assert b"hunter2" not in path.read_bytes()
+        assert b"of the notebook" not in path.read_bytes()
+        first = session.sql(text, epsilon=0.25, parameters=scope).run()
         with pytest.raises(dpn.BudgetExceeded):
             session.sql(text, epsilon=9.0, parameters=values).run()
-        code = session.code(1)
+        code = session.code(first.number)
         again = eval(code).run()
         assert (again.number, again.paid) == (first.number, 0.0)
         day = pd.Timestamp("2024-01-01")  # is no value of JSON: then none is kept
@@ -295,9 +302,9 @@ def test_of_sql_the_values_that_were_bound_are_kept_and_shown(tmp_path):
         )
         assert "parameters" not in session.code(other.run().number)
     report = dpn.audit_ledger(path)
-    assert report.history()["statement"][0] == told
+    assert report.history()["statement"][first.number - 1] == told
     assert report.refusals()["question"].tolist() == [told]
-    assert report.code(1) == code
+    assert report.code(first.number) == code
 
 
 def test_what_was_refused_before_words_were_kept(tmp_path):

@@ -108,9 +108,21 @@ class Readings:
         given = {
             "contribution": self.contribution,
             "bounds": self.bounds,
-            "parameters": written_values(self.parameters),
+            "parameters": self._bound(),
         }
         return replace(found, options={name: said for name, said in given.items() if said is not None})
+
+    def _bound(self) -> dict[str, Any] | None:
+        """Return the values of the parameters that stand in the text, as a ledger keeps them.
+
+        None where there are none, or one is no simple value. What else has a name in a notebook is nobody's business.
+        """
+        from dpnotebook.sql.parse.statement_parser import parameters_in
+
+        if not self.parameters:
+            return None
+        found = {name: plain(self.parameters[name]) for name in parameters_in(self.text)}
+        return found if found and all(map(_is_simple, found.values())) else None
 
     def together(self, statement: Statement, alone: Statement, bounded: bool, planned: bool) -> Statement | None:
         """Return a statement whose aggregates are measured together: of disjoint rows by groups, or as units add up.
@@ -286,12 +298,6 @@ class Readings:
             return statement
         earlier = other()
         return earlier if self.is_paid(earlier) else statement
-
-
-def written_values(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values of parameters as a ledger keeps them; None where there are none, or one is not so simple."""
-    found = {name: plain(value) for name, value in parameters.items()}
-    return found if found and all(map(_is_simple, found.values())) else None
 
 
 def _is_simple(value: Any) -> bool:
