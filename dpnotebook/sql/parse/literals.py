@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 from sqlglot.tokens import Token, TokenType
@@ -70,9 +71,7 @@ def bind(tokens: Tokens, parameters: Mapping[str, Any], text: Text) -> list[Toke
 
 def names_bound(tokens: Tokens, text: Text) -> list[str]:
     """Return the names of the parameters that `bind` replaces, each once, in their order."""
-    return list(
-        dict.fromkeys(after.text for token, after in zip(tokens, tokens[1:], strict=False) if _is_sign(token, text))
-    )
+    return list(dict.fromkeys(after.text for token, after in pairwise(tokens) if _is_sign(token, text)))
 
 
 def _is_sign(token: Token, text: Text) -> bool:
