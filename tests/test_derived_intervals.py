@@ -15,6 +15,7 @@ import dpnotebook as dpn
 from dpnotebook.errors import EngineError, WorkloadError
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.privacy.laws import draw_integers, law_of
+from dpnotebook.session.derived_intervals import OF_NO_GROUP
 from dpnotebook.session.redraws import Drawn, Redrawn, draws_for, intervals
 from dpnotebook.session.statement_releases import reveal_statement
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -679,6 +680,52 @@ def test_an_answer_without_groups_has_the_columns_of_any_other_and_says_why(text
             assert release.frame.columns.tolist() == ["g", *expected]
             assert any(note.startswith("every group is hidden: one needs about ") for note in release.notes)
             assert release.samples(3).empty
+
+
+@pytest.mark.parametrize("value", ["COALESCE(SUM(n), 0)", "IFNULL(MAX(n), 0) / 2", "COALESCE(SUM(n), 7)"])
+def test_a_total_over_groups_none_of_which_is_shown_has_no_interval(value):
+    """It said 0, and that the exact answer was no other."""
+    frame = pd.DataFrame({"g": [str(i) for i in range(60)], "x": np.arange(60) % 10})
+    with closing(dpn.Session(dpn.Budget(5.0, delta=1e-6), ":memory:")) as session:
+        session.protect(frame, "few", domain={"x": range(10)})
+        text = f"SELECT {value} AS s FROM (SELECT g, COUNT(*) AS n FROM few GROUP BY g) AS t"
+        release = session.sql(text, epsilon=0.1).run()
+        assert release.frame["s"].notna().all()
+        assert release.frame[["s_std_error", "s_lower", "s_upper"]].isna().all(axis=None)
+        assert OF_NO_GROUP in release.notes
+        assert "without an interval" in str(release)
+        assert "no other" not in str(release)
+
+
+NONE_SHOWN = {  # with which rows have no interval; of the towns c0, c1, ... each is hidden, and "none" has nobody
+    "SELECT c.town, COALESCE(n, 0) AS v FROM towns c LEFT JOIN t USING (town) ORDER BY 1": [False, False, True, True],
+    "SELECT zone, COALESCE(SUM(n), 0) AS v FROM towns LEFT JOIN t USING (town) GROUP BY zone ORDER BY 1": [False, True],
+    "SELECT COALESCE(SUM(n), 0) / 2 AS v FROM t WHERE town = 'c1'": [True],
+    "SELECT SUM(CASE WHEN n > 100 THEN 1 ELSE 0 END) AS v FROM t": [False],  # 2, and it is no other
+    "SELECT town, CASE WHEN n > 100 THEN 0 ELSE 1 END AS v FROM t ORDER BY 1": [False, False],
+    "SELECT RANK() OVER (ORDER BY n) AS v FROM t WHERE town = 'X'": [False],
+}
+
+
+@pytest.mark.parametrize("text", NONE_SHOWN)
+def test_what_no_shown_group_is_in_has_no_interval(text):
+    """A LEFT JOIN with COALESCE(n, 0) said 0 of towns with people, and that it is no other."""
+    sizes = {"X": 900, "Y": 700} | {f"c{i}": 1 for i in range(20)}
+    frame = pd.DataFrame({"town": [town for town, size in sizes.items() for _ in range(size)]})
+    frame["who"] = np.arange(len(frame))
+    towns = pd.DataFrame({"town": ["X", "Y", "c1", "none"], "zone": ["a", "a", "b", "b"]})
+    with closing(dpn.Session(dpn.Budget(5.0, delta=1e-6), ":memory:")) as session:
+        session.protect(frame, "people", domain={"who": dpn.Range(0, 10_000)})
+        session.register(towns, "towns", public=True)
+        counts = "WITH t AS (SELECT town, COUNT(*) AS n FROM people GROUP BY town)"
+        release = session.sql(f"{counts} {text}", epsilon=1.0).run()
+        without = release.frame["v_lower"].isna()
+        assert without.tolist() == NONE_SHOWN[text]
+        assert (
+            release.frame["v_std_error"].isna().tolist() == release.frame["v_upper"].isna().tolist() == without.tolist()
+        )
+        assert release.frame["v"][without].eq(0).all()
+        assert any("of those that are hidden it says nothing" in note for note in release.notes) == without.any()
 
 
 def test_a_median_beside_a_rounded_average_is_not_redrawn(monkeypatch):

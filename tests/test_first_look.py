@@ -419,3 +419,44 @@ def test_a_price_known_from_bounds_that_are_too_rough_for_it_is_looked_at_first(
         assert plan.rest.epsilon <= 8.0 / MOST
         assert plan.cost.epsilon < 0.25  # the noise alone takes three times that with the bounds that are known
         assert all(math.isnan(part.half_width) for part in plan.parts)
+
+
+ELSE = {"minutes": range(10)}  # of lines nothing is declared
+HIDDEN = pd.DataFrame({"who": range(60), "line": [f"line {i}" for i in range(60)], "minutes": 5})
+BY_HIDDEN = "SELECT line, COUNT(*) AS n FROM trips GROUP BY line"
+
+
+@pytest.mark.parametrize("error", [25, 1000, "10%"])
+def test_an_error_of_groups_that_are_all_hidden_stops_after_two_steps(error):
+    """It went on for five, and paid 5.7 of 20 for nothing; asked again after, as much once more."""
+    closing_, session = opened(ELSE, dpn.Budget(20.0, 1e-6), HIDDEN, most=None)
+    with closing_:
+        release = session.sql(BY_HIDDEN, error=error).run()
+        assert len(release.frame) == 0
+        assert len(session.history()) == 2
+        assert any(f"not kept, and nothing more was spent: {first_look.ALL_HIDDEN}" in note for note in release.notes)
+        assert not any("inf" in note for note in release.notes)
+
+
+@pytest.mark.parametrize("error", [60, 1000])
+def test_an_error_is_not_paid_for_where_less_noise_hid_all_groups(error):
+    """No price would tell more: the least that measures anything was paid, four times."""
+    closing_, session = opened(ELSE, dpn.Budget(20.0, 1e-6), HIDDEN, most=None)
+    with closing_:
+        session.sql(BY_HIDDEN, epsilon=2.0).run()
+        query, spent = session.sql(BY_HIDDEN, error=error), session.spent
+        assert query.plan.free
+        release = query.run()
+        assert session.spent == spent
+        assert release.paid == 0
+        assert any(first_look.ALL_HIDDEN in note for note in release.notes)
+
+
+def test_an_error_that_takes_less_noise_than_hid_all_groups_is_paid_for():
+    frame = pd.DataFrame({"who": range(6000), "line": [f"line {i % 20}" for i in range(6000)], "minutes": 5})
+    closing_, session = opened(ELSE, dpn.Budget(20.0, 1e-6), frame, most=None)
+    with closing_:
+        assert len(session.sql(BY_HIDDEN, epsilon=0.01).run().frame) == 0
+        release = session.sql(BY_HIDDEN, error=25).run()
+        assert len(release.frame) == 20
+        assert half_width(release.frame, "n") <= 25 * KEPT

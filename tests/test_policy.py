@@ -373,6 +373,10 @@ def test_what_tells_no_size_is_refused_before_it_is_paid_for(sizes):
     for query in asked:
         with pytest.raises(dpn.PolicyError, match=r"groups.minimum, line 4 of clinic.toml.*COUNT"):
             query.run()
+    with pytest.raises(dpn.PolicyError, match=r'agg\(\{\'cost\': \["count", "mean"\]\}\) or SELECT COUNT'):
+        asked[1].run()
+    with pytest.raises(dpn.PolicyError, match="in the same question, as SELECT COUNT"):
+        asked[2].run()
     with pytest.raises(dpn.PolicyError, match="synthetic rows"):
         sizes.synthesize(10, table="wards")
     assert sizes.spent.epsilon == spent

@@ -1,6 +1,9 @@
 """What pandas users do with a result, done with a Release: its length, a number, a column, its rows, its frame."""
 
+import duckdb
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dpnotebook as dpn
@@ -134,3 +137,48 @@ def test_a_frame_of_a_release_has_its_columns():
         first = next(iter(release))
         assert (first[0], first.value) == (1, release.frame["value"].iloc[0])
         assert list(first._asdict()) == release.frame.columns.tolist()
+
+
+def test_marginals_are_written_to_parquet_and_read_by_what_reads_arrow(patients, tmp_path):
+    """The keys have "(all)" among their values: pandas cannot write a column of both."""
+    release = patients.answer(dpn.marginals(1), epsilon=0.5).run()
+    release.to_parquet(tmp_path / "marginals.parquet")
+    read = pd.read_parquet(tmp_path / "marginals.parquet")
+    assert read["age"].tolist() == release.frame["age"].map(str).tolist()
+    pd.testing.assert_series_equal(read["value"], release.frame["value"])
+    for found in (pl.DataFrame(release), pl.from_arrow(pa.table(release))):
+        assert found["age"].to_list() == read["age"].tolist()
+        assert found["value"].to_list() == release.frame["value"].tolist()
+    assert duckdb.sql("SELECT count(*) FROM release WHERE age = '(all)'").fetchall() == [(12,)]
+    assert release.marginal("age").frame["age"].dtype == "int64"
+
+
+def test_columns_of_one_type_are_written_as_they_are(patients, tmp_path):
+    release = patients.crosstab("sex", "age", epsilon=0.5).run()
+    release.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "a.parquet"), release.frame, check_dtype=False)
+    assert pl.DataFrame(release).schema["age"] == pl.Int64
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [(3, "takes the path of a file"), ("no/such/folder.parquet", "there is no such folder")]
+)
+def test_what_is_no_path_of_a_parquet_file(patients, path, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(dpn.DPError, match=said):
+        patients.count(epsilon=0.1).run().to_parquet(path)
+
+
+def test_without_pyarrow_it_says_what_to_install(patients, monkeypatch, tmp_path):
+    release = patients.count(epsilon=0.1).run()
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", lambda *_, **__: (_ for _ in ()).throw(ImportError("no engine")))
+    with pytest.raises(dpn.DPError, match="pip install pyarrow"):
+        release.to_parquet(tmp_path / "a.parquet")
+
+
+def test_when_something_was_asked_is_written_to_excel_as_its_docstring_says(patients):
+    patients.count(epsilon=0.1).run()
+    history = patients.session.history()
+    plain = history.assign(time=history["time"].dt.tz_localize(None))
+    assert plain["time"].dt.tz is None
+    assert 'dt.tz_localize(None)).to_excel("asked.xlsx")' in dpn.Session.history.__doc__

@@ -151,8 +151,8 @@ class DuckDBSource(Source):
         return self.rows is not None and protected.rows is not None and equal(self.rows, protected.rows)
 
     def _is(self, other: DuckDBSource) -> bool:
-        """Return whether it is the table of that name; where one says no schema, that may be any."""
-        mine, others = self._parts[::-1], other._parts[::-1]
+        """Return whether it is the table of that name; where it is not told in which schema one is, any may be."""
+        mine, others = self._placed[::-1], other._placed[::-1]
         return all(one.casefold() == two.casefold() for one, two in zip(mine, others, strict=False))
 
     def _same_database(self, other: DuckDBSource) -> bool:
@@ -196,6 +196,21 @@ class DuckDBSource(Source):
     def _parts(self) -> tuple[str, ...]:
         """Its name, after that of its schema where that is said."""
         return parts_of(self._named)
+
+    @cached_property
+    def _placed(self) -> tuple[str, ...]:
+        """Its name after that of its schema, also where only the database tells which that is."""
+        if len(self._parts) > 1:
+            return self._parts
+        executor, named = self._raw[0], f"= lower({literal(self._last)})"
+        found = executor.columns(
+            f"SELECT database_name AS base, schema_name AS place FROM duckdb_tables() WHERE lower(table_name) {named} "
+            f"UNION ALL SELECT database_name, schema_name FROM duckdb_views() WHERE lower(view_name) {named}"
+        )
+        here = executor.columns("SELECT current_database() AS base, current_schema() AS place")
+        first = ("source", "main") if isinstance(self.database, Path) else (here["base"][0], here["place"][0])
+        places = set(zip(found["base"].tolist(), found["place"].tolist(), strict=True))
+        return (str(first[1]), *self._parts) if first in places else self._parts
 
     @property
     def _last(self) -> str:

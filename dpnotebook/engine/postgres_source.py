@@ -13,7 +13,7 @@ from dpnotebook.dialect.attributes import identifier, literal
 from dpnotebook.dialect.types import ROW_UNIT, Kind
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.keyed import keyed
-from dpnotebook.engine.postgres import PostgresExecutor
+from dpnotebook.engine.postgres import ONCE_A_ROW, PostgresExecutor
 from dpnotebook.engine.postgres_relation import FORMS, PostgresRelation, State, relation_of
 from dpnotebook.errors import DomainError, FrameChanged, QueryFailed
 from dpnotebook.ledger.forks import in_child
@@ -241,7 +241,7 @@ class PostgresSource(Source):
         halves = ", ".join(f"sum(('x' || substr(h, {start}, 15))::bit(60)::bigint)" for start in (1, 17))
         row = "__whole_row"
         hashed = f"SELECT md5(concat({literal(self.table)}, {row}.*)) AS h FROM {self._seen[executor].place} AS {row}"
-        _, rows = executor.read(f"SELECT count(*), {halves} FROM ({hashed}) AS hashed")
+        _, rows = executor.read(f"SELECT count(*), {halves} FROM ({hashed}{ONCE_A_ROW}) AS hashed")
         found = repr([str(value) for value in rows[0]])
         self._whole = self._whole or found
         return found
@@ -293,7 +293,7 @@ class PostgresSource(Source):
         (salt,) = executor.hide([hmac.new(key, b"rows", "sha256").hexdigest()])
         halves = ", ".join(f"sum(('x' || substr(h, {start}, 15))::bit(60)::bigint)" for start in (1, 17))
         hashed = f"SELECT md5(concat({', '.join([salt, *parts])})) AS h FROM {self._seen[executor].place}"
-        _, rows = executor.read(f"SELECT count(*), {halves} FROM ({hashed}) AS hashed")
+        _, rows = executor.read(f"SELECT count(*), {halves} FROM ({hashed}{ONCE_A_ROW}) AS hashed")
         return keyed(key, "postgres", *columns, repr([str(value) for value in rows[0]]).encode())
 
     def shows(self, protected: Source) -> bool:

@@ -109,11 +109,14 @@ class Reading:
         What it was made for, and every raise of it; empty where no entry could be read.
     charges
         Every charge in order, as `Ledger.history` gives it; empty where the audit found something wrong.
+    path
+        Of the file.
     """
 
     audit: Audit
     budgets: tuple[Budget, ...]
     charges: tuple[dict[str, Any], ...]
+    path: str
 
 
 def read_file(path: str | PathLike[str], expected: str | None = None, *, timeout: float = 60.0) -> Reading:
@@ -125,7 +128,7 @@ def read_file(path: str | PathLike[str], expected: str | None = None, *, timeout
     finally:
         store.close()
     budgets = tuple(Budget.from_json(one["budget"]) for one in found.view.budgets)
-    return Reading(found.audit(noted), budgets, charges)
+    return Reading(found.audit(noted), budgets, charges, store.path)
 
 
 def examine(store: Store, expected: str | None = None) -> Audit:

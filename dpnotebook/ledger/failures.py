@@ -46,7 +46,8 @@ def translated_system(error: OSError, path: str) -> LedgerError:
     """Return the error to raise where the system did not let the file be found or made."""
     shown = shorten(path, MOST_OF_PATH)[1:-1]
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return LedgerFull(f"no room on the disk to make {shown}; make room and run this again")
+        doing = "write to" if os.path.exists(path) else "make"
+        return LedgerFull(f"no room on the disk to {doing} {shown}; make room and run this again")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return LedgerReadOnly(f"{shown} cannot be read and written by you: {error.strerror}; write another path")
     return LedgerError(f"{shown} cannot be used: {error.strerror or error}")

@@ -6,7 +6,7 @@ import contextlib
 import math
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from operator import index
@@ -50,6 +50,8 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.spend import CellCost, Spend, runs
 
+NO_ROOM = "more than is left of the budget"
+NO_DELTA = "more δ than is left for thresholds"
 MOST_TOLD = 16_384  # of what functions tell of records, so many are kept
 Told = TypeVar("Told")
 
@@ -70,8 +72,13 @@ class Ledger(Opened):
         The file; made if there is none. ":memory:" keeps the ledger in this process only.
     budget
         What all answers together may cost. An existing ledger must have been made for the same one, or raised to it.
+        None of one that is only read, which has its own.
     timeout
         Seconds to wait while another process writes.
+    only_read
+        Whether whatever would write to it raises LedgerReadOnly.
+    seen
+        The number and the hash of an entry that must be there.
 
     Raises
     ------
@@ -83,13 +90,22 @@ class Ledger(Opened):
         If the file cannot be used for another reason; the text says which and what to do.
     """
 
-    def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
-        super().__init__(path, budget, timeout=timeout)
+    def __init__(
+        self,
+        path: str | Path,
+        budget: Budget | None,
+        *,
+        timeout: float = 60.0,
+        only_read: bool = False,
+        seen: tuple[int, bytes] | None = None,
+    ) -> None:
+        super().__init__(path, budget, timeout=timeout, only_read=only_read, seen=seen)
         self._random_states = RandomStates(None if self.path == MEMORY else self.path)
         self.policy: str | None = None  # the digest of the one that is followed here
         self._said: dict[str, int] = {}  # by table, the entry that said the domain that it has here
         self._told: OrderedDict[tuple[Callable[[Record], Any], int], Any] = OrderedDict()  # see `told`
-        self._forget_random_states()
+        if not only_read:
+            self._forget_random_states()
 
     def register(
         self,
@@ -431,7 +447,7 @@ class Ledger(Opened):
                     state.work = 0
         except _Refused as no:
             with contextlib.suppress(LedgerError), self._store.writing() as connection:
-                write_refusal(connection, table, question, no.requested, no.remaining)
+                write_refusal(connection, table, question, no.requested, no.remaining, plan | {"why": no.why})
             raise no.told(self.budget, self.accountant) from None
         except BaseException:
             if random_state is not None:
@@ -713,8 +729,27 @@ class Ledger(Opened):
                 row["state"] = "lost"
         return rows
 
+    def refuse(self, table: str, question: str, plan: Mapping[str, Any], units: int, why: str) -> None:
+        """Log that a question was refused before anything was charged, as a policy does; a ledger that is full is left.
+
+        Parameters
+        ----------
+        table, question, plan
+            As for `charge`.
+        units
+            What it would have cost.
+        why
+            In words.
+        """
+        with contextlib.suppress(LedgerError), self._writing() as (connection, view):
+            left = max(0, self._most(view) - view.spent)
+            write_refusal(connection, table, question, units, left, {**plan, "why": why})
+
     def refusals(self) -> list[dict[str, Any]]:
-        """Return the log of refused charges: time, table, question, requested and remaining units."""
+        """Return the log of what was refused: time, table, question, requested and remaining units, and its words.
+
+        The log stands beside the chain: it is not audited.
+        """
         with self._reading() as (connection, _):
             return read_refusals(connection)
 
@@ -782,6 +817,11 @@ class _Refused(Exception):
     def __init__(self, requested: int | Fraction, remaining: int | Fraction) -> None:
         super().__init__(requested, remaining)
         self.requested, self.remaining = requested, remaining
+
+    @property
+    def why(self) -> str:
+        """What the log says."""
+        return NO_DELTA if isinstance(self.requested, Fraction) else NO_ROOM
 
     def told(self, budget: Budget, accountant: Accountant) -> BudgetExceeded:
         if isinstance(self.requested, Fraction) and isinstance(self.remaining, Fraction):

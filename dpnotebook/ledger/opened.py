@@ -8,10 +8,11 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dpnotebook.errors import LedgerError
+from dpnotebook.errors import LedgerError, LedgerReadOnly
 from dpnotebook.ledger.audit import Audit, examine, examine_connection
 from dpnotebook.ledger.budgets import accountant_of, check_same_budget, checked_budget
 from dpnotebook.ledger.chain import Broken
@@ -27,21 +28,38 @@ from dpnotebook.privacy.budget import Budget
 
 
 class Opened:
-    """A ledger's file, and the view of its entries, brought up to date in every transaction; see `Ledger`."""
+    """A ledger's file, and the view of its entries, brought up to date in every transaction; see `Ledger`.
 
-    def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
-        self.budget = checked_budget(budget)
-        self.accountant = accountant_for(budget)
+    One that is only read has its own budget, and nothing is ever written to it.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        budget: Budget | None,
+        *,
+        timeout: float = 60.0,
+        only_read: bool = False,
+        seen: tuple[int, bytes] | None = None,
+    ) -> None:
         self._followed = 0  # how many budgets of the ledger are followed
         self._lock = lock()  # held while the view is read or moved on
         self._view: Replay | None = None
-        self._seen: tuple[int, bytes] | None = None
-        self._store = Store(path, timeout, lambda new: write_opening(new, budget, self.accountant))
+        self._seen = seen  # an entry that must be there: its number and its hash
+        self._only_read = only_read
+        fill = None
+        if not only_read:
+            self.budget = checked_budget(budget)
+            self.accountant = accountant_for(self.budget)
+            fill = partial(write_opening, budget=self.budget, accountant=self.accountant)
+        self._store = Store(path, timeout, fill)
         self.path = self._store.path
         try:
             with self._reading() as (connection, view):
                 self._key = key_of(connection, view)
-                check_same_budget(self.path, [Budget.from_json(one["budget"]) for one in view.budgets], budget)
+                if not only_read:
+                    known = [Budget.from_json(one["budget"]) for one in view.budgets]
+                    check_same_budget(self.path, known, checked_budget(budget))
         except BaseException:
             self._store.close()
             raise
@@ -157,6 +175,8 @@ class Opened:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, Replay]]:
+        if self._only_read:
+            raise LedgerReadOnly(f"{self.path} was opened to be read: nothing is asked, and nothing is written to it")
         # The lock of the file first, then that of the view: readers need not wait while a writer waits its turn.
         with self._store.writing() as connection, self._lock, self._damage_named():
             yield connection, self._synced(connection)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,9 @@ from dpnotebook.privacy.accountant import DELTA_UNITS
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 
 AT_ONCE = 250  # charges that are read together
+# What the log tells of a refused question, beside its digest: it in words, as SQL where it was asked so, its accuracy,
+# who asked, and why not.
+REFUSED = ("words", "statement", "accuracy", "analyst", "why")
 HISTORY = ("number", "time", "table", "question", "plan", "units", "delta", "state")
 
 
@@ -117,14 +121,32 @@ def read_history(
 
 
 def read_refusals(connection: sqlite3.Connection) -> list[dict[str, Any]]:
-    """Return the log of refused charges."""
+    """Return the log of refused charges, with what was told of each; earlier versions wrote its digest alone."""
     rows = connection.execute("SELECT time, name, question, requested, remaining FROM refusal ORDER BY rowid")
     names = ("time", "table", "question", "requested", "remaining")
     try:
         texts = [[value.decode() for value in row] for row in rows]
-        return [dict(zip(names, [*row[:3], *map(_amount, row[3:])], strict=True)) for row in texts]
-    except (AttributeError, ValueError, ZeroDivisionError):
+        rows_read = [dict(zip(names, [*row[:3], *map(_amount, row[3:])], strict=True)) for row in texts]
+        return [one | _told(str(one["question"])) for one in rows_read]
+    except (AttributeError, ValueError, ZeroDivisionError, KeyError, TypeError):
         raise Broken("its log of refused charges cannot be read") from None
+
+
+def statement_text(plan: Mapping[str, Any]) -> str:
+    """Return the text of the statement that a plan is of, with the values that were bound to names in it, as a comment.
+
+    Empty where it is of none, or has no text of it.
+    """
+    statement = plan.get("statement", {})
+    text, values = str(statement.get("text", "")).strip(), statement.get("options", {}).get("parameters", {})
+    bound = ", ".join(f":{name} = {value!r}" for name, value in values.items())
+    return f"{text} -- {bound}" if bound else text
+
+
+def _told(question: str) -> dict[str, str]:
+    """Return the digest of a refused question, and what was told of it: texts, empty where nothing was."""
+    told = json.loads(question) if question.startswith("{") else {"key": question}
+    return {"question": str(told["key"]), **{name: str(told.get(name, "")) for name in REFUSED}}
 
 
 def _amount(text: str) -> int | Fraction:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 import sqlite3
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Entry, entry_after, to_bytes
+from dpnotebook.ledger.reading import REFUSED, statement_text
 from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
@@ -83,13 +86,23 @@ def write_snapshot(connection: sqlite3.Connection, table: str, charge: int, spen
 
 
 def write_refusal(
-    connection: sqlite3.Connection, table: str, question: str, requested: int | Fraction, remaining: int | Fraction
+    connection: sqlite3.Connection,
+    table: str,
+    question: str,
+    requested: int | Fraction,
+    remaining: int | Fraction,
+    told: Mapping[str, Any],
 ) -> None:
-    """Log a charge that did not fit: the units that were asked for and left, or where they are Fractions the delta."""
+    """Log a charge that was refused: the units that were asked for and left, or where they are Fractions the delta.
+
+    Beside the question's digest is written what is told of it, in the words of a person; see `REFUSED`.
+    """
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     # As text: what was asked for may be more than 64 bits hold.
     amounts = [f"delta {n}" if isinstance(n, Fraction) else str(n) for n in (requested, remaining)]
-    row = (time, table, question, *amounts)
+    told = {**told, "statement": statement_text(told)}
+    said = {name: told[name] for name in REFUSED if told.get(name)}
+    row = (time, table, json.dumps({"key": question, **said}, ensure_ascii=False), *amounts)
     connection.execute("INSERT INTO refusal VALUES (?, ?, ?, ?, ?)", row)
 
 

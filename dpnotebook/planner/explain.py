@@ -170,7 +170,7 @@ def ranks_assumed(given: Accuracy, planned: Accuracy, question: Question, unit: 
     if unit != ROWS_OF_RANK or planned.error is None:
         return ""
     return (
-        f"{given.text} is of {column_text(question.measures[0].column or '')}: about ±{_three_figures(planned.error)} "
+        f"{given.text} is of {column_text(question.measures[0].column or '')}: about ±{digits(planned.error)} "
         f"{unit}, by how close together values lie there as releases tell"
     )
 
@@ -188,16 +188,12 @@ def size_assumed(given: Accuracy, planned: Accuracy, unit: str, told: float | No
     if given.relative is None or planned.error is None:
         return ""
     size = planned.error / given.relative
-    about, error = (_three_figures(number) for number in (size, planned.error))
+    about, error = (digits(number) for number in (size, planned.error))
     said = f"assuming answers of about {about} {unit}: {given.percent} of that is ±{error}"
     if told is None or told * NOTICED > planned.error:
         return said
-    by_now, closer = (_three_figures(number) for number in (told / given.relative, told))
+    by_now, closer = (digits(number) for number in (told / given.relative, told))
     return f"{said}. They are about {by_now} by now: error={closer.replace(',', '_')} is {given.percent} of that"
-
-
-def _three_figures(number: float) -> str:
-    return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def warnings(
@@ -209,7 +205,7 @@ def warnings(
         if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = float(measure.summand.low), float(measure.summand.high)
             attribute = domain[measure.column]
-            said = [f"{end:g}" if attribute.unit is None else f"{end:,.10g}" for end in (low, high)]
+            said = [f"{end:,.10g}" for end in (low, high)]
             ends = said[0], said[1] if attribute.unit is None else f"{said[1]} {attribute.unit}"
             if clamped := clamping_words(measure, question.rows_of(measure), ends):
                 found.append(
@@ -249,7 +245,7 @@ def smaller_groups(
     if accuracy.error is None or question.measures[0].kind != "mean":
         return ()
     if expected.half_width > MISSED * accuracy.error:
-        asked, worst = _three_figures(accuracy.error), _three_figures(expected.half_width)
+        asked, worst = digits(accuracy.error), digits(expected.half_width)
         some = "some groups have" if expected.std_errors.size > 1 else "there are"
         return (
             f"releases tell that {some} fewer rows than was assumed: the least certain answer is ±{worst}, not "
@@ -278,7 +274,7 @@ def saved_by_delta(question: Question, answer: Answers, law: Law, epsilon: float
         return ()
     return (
         "with Budget(epsilon=..., delta=1e-6) the same ε would make the typical error of these answers "
-        f"{_three_figures(other)} instead of {_three_figures(mine)}",
+        f"{digits(other)} instead of {digits(mine)}",
     )
 
 

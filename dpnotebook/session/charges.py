@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -9,6 +10,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.ledger.forks import lock
+from dpnotebook.ledger.reading import statement_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,11 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.ledger import Ledger
+    from dpnotebook.ledger.budgets import BudgetRaise
     from dpnotebook.privacy.accountant import Accountant
 
 
 # What one word says of a release: the first of these kinds of action that it took.
 HOW = {"buy": "purchase", "refine": "refined", "free": "free", "reuse": "reuse"}
+REFUSALS = ["time", "table", "question", "accuracy", "percent", "left", "analyst", "why"]
 COLUMNS = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
 
 
@@ -34,8 +38,8 @@ class ChargeSummary:
         As `Ledger.history` has them.
     question
         A digest: equal where the question is.
-    words, kind, accuracy, analyst, policy
-        Of its plan; empty where that has none.
+    words, statement, kind, accuracy, analyst, policy
+        Of its plan; empty where that has none. The statement is the text of what was asked in SQL.
     measured, alone
         What was measured, and what that would have cost had nothing been asked before, in units.
     how
@@ -47,6 +51,7 @@ class ChargeSummary:
     table: str
     question: bytes
     words: str
+    statement: str
     kind: str
     accuracy: str
     units: int
@@ -99,6 +104,7 @@ def charge_summary(entry: Mapping[str, Any]) -> ChargeSummary:
         table=intern(entry["table"]),
         question=blake2b(entry["question"].encode(), digest_size=16).digest(),
         words=intern(plan.get("words", "")),
+        statement=intern(statement_text(plan)),
         kind=intern(plan.get("kind") or ""),
         accuracy=intern(plan.get("accuracy", "")),
         units=int(entry["units"]),
@@ -120,6 +126,57 @@ def how(plan: Mapping[str, Any]) -> str:
 def alone(entry: Mapping[str, Any]) -> int:
     """Return what a charge of the ledger would have cost had its question been measured alone, in units."""
     return int(entry["plan"].get("alone", entry["units"]))
+
+
+def budgets_frame(budgets: Sequence[BudgetRaise]) -> pd.DataFrame:
+    """Return what a ledger was made for and every raise of it as a frame; see `Session.budgets`."""
+    import pandas as pd
+
+    rows = [
+        {
+            "time": pd.Timestamp(one.time),
+            "epsilon": one.budget.epsilon,
+            "delta": one.budget.delta,
+            "added": "" if one.added is None else str(one.added),
+            "reason": one.reason,
+        }
+        for one in budgets
+    ]
+    return pd.DataFrame(rows)
+
+
+def refusals_frame(refused: Sequence[Mapping[str, Any]], accountant: Accountant) -> pd.DataFrame:
+    """Return refused questions as a frame; see `Session.refusals`.
+
+    Parameters
+    ----------
+    refused
+        As `Ledger.refusals` has them.
+    accountant
+        Of the ledger.
+    """
+    import pandas as pd
+
+    def percent(units: int | Fraction) -> float:
+        return math.nan if isinstance(units, Fraction) else 100 * units / accountant.total
+
+    def price(units: int | Fraction) -> str:
+        return "" if isinstance(units, Fraction) else f"epsilon={accountant.epsilon(units):.4g}"
+
+    rows = [
+        {
+            "time": pd.Timestamp(one["time"]),
+            "table": one["table"],
+            "question": one["statement"] or one["words"],
+            "accuracy": one["accuracy"] or price(one["requested"]),
+            "percent": percent(one["requested"]),
+            "left": percent(one["remaining"]),
+            "analyst": one["analyst"],
+            "why": one["why"],
+        }
+        for one in refused
+    ]
+    return pd.DataFrame(rows, columns=REFUSALS)
 
 
 def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, policy: bool = False) -> pd.DataFrame:
@@ -149,6 +206,7 @@ def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, p
             "alone": epsilon(charge.alone),
             "how": charge.how,
             "delta": float(charge.delta),
+            "statement": charge.statement,
             "analyst": charge.analyst,
             "policy": charge.policy[:12],
             "state": charge.state,
@@ -156,6 +214,7 @@ def history_frame(charges: Sequence[ChargeSummary], accountant: Accountant, *, p
         for charge in charges
     ]
     kept = ["delta"] if accountant.threshold_delta else []
+    kept += ["statement"] if any(row["statement"] for row in rows) else []
     kept += ["analyst"] if any(row["analyst"] for row in rows) else []
     kept += ["policy"] if policy or any(row["policy"] for row in rows) else []
     return pd.DataFrame(rows, columns=[*COLUMNS, *kept, "state"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,8 @@ Outer = Callable[[str, Frames], "pd.DataFrame"]
 MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
 NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
 NOT_REDRAWN = "the answers are too many, or combined from too much, for their noise to be drawn again"
+OF_NONE_SHOWN = "{} has no interval{}: no group that is shown is in it, and of those that are hidden it says nothing"
+OF_NO_GROUP = "no group is shown, so this is worked out from none: it says nothing of those that are hidden"
 NOT_READ = "it cannot be told which of its columns depend on noise"
 
 
@@ -101,10 +103,42 @@ class Derivation:
                     over = [divisors[i] for i in found.divided[column.place]]
                     one = intervals(Drawn(values, drawn[column.place], over), redrawn, row, confidence)
                     ends[column.name], notes = one, (*notes, *one.notes(column.name))
+                if row is None and any(map(len, self.frames)):
+                    fixed = {one.place: ends[one.name].std_error == 0 for one in missing}
+                    for place, without in self._of_none_shown(found, frame, apart, public, fixed).items():
+                        name = str(frame.columns[place])
+                        ends[name] = ends[name].without(without)
+                        where = f" in {int(without.sum()):,} of {len(frame):,} rows" if len(frame) > 1 else ""
+                        notes = (*notes, OF_NONE_SHOWN.format(name, where))
         elif missing:  # whoever reads the answer finds the same columns, however many groups are shown
             ends |= {column.name: Ends(*(np.zeros(0) for _ in PARTS)) for column in missing}
         known = [column for column in columns if column.complete or column.name in ends]
         return WorkedOut(_with_intervals(frame, ends), tuple(map(self._measure, known)), notes)
+
+    def _of_none_shown(
+        self,
+        found: DerivedColumns,
+        frame: pd.DataFrame,
+        apart: pd.DataFrame | None,
+        public: Frames,
+        fixed: Mapping[int, NDArray[np.bool_]],
+    ) -> dict[int, NDArray[np.bool_]]:
+        """Return which rows of the columns in some places are the same without any group that was released.
+
+        Of those rows where noise moves nothing, and where groups may be hidden: a total of none of them that is 0, say.
+        """
+        hides = any(key.levels is None for select in self.statement.selects for key in select.keys)
+        if not hides or not any(rows.any() for rows in fixed.values()):
+            return {}
+        probes = [Redrawn(one.iloc[:0], {}, np.zeros((1, 0, 0)), (), "gaussian") for one in self.frames]
+        answers = self._redrawn(found, frame, None, apart, probes, public)
+        if isinstance(answers, str):
+            return {}
+        same = {
+            place: rows & (answers[0][place][0] == frame.iloc[:, place].to_numpy(dtype=float, na_value=np.nan))
+            for place, rows in fixed.items()
+        }
+        return {place: rows for place, rows in same.items() if rows.any()}
 
     def weights(self) -> Floats | None:
         """Return what each number of the release counts for in each that is shown, shape (answers, numbers).
@@ -270,6 +304,14 @@ class Derivation:
 def _existing(values: NDArray[Any]) -> NDArray[Any]:
     """Return values with NaN for those that do not exist."""
     return np.where(np.isfinite(values), values, np.nan) if values.dtype.kind == "f" else values
+
+
+def of_no_group(found: WorkedOut) -> WorkedOut:
+    """Return what was worked out where no group is shown: a total, say, is one of none, and tells nothing of them."""
+    if not len(found.frame):
+        return found
+    ends = {column_name(one.name, part): np.nan for one in found.measures for part in PARTS}
+    return replace(found, frame=found.frame.assign(**ends), notes=(*found.notes, OF_NO_GROUP))
 
 
 def _with_intervals(frame: pd.DataFrame, ends: Mapping[str, Ends]) -> pd.DataFrame:

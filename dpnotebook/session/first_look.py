@@ -22,6 +22,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dpnotebook.errors import AccuracyError, DPError
+from dpnotebook.ledger import Ledger, Record
 from dpnotebook.planner.plan import KEPT, BudgetState, Plan, Rest
 from dpnotebook.planner.quantile_errors import NothingTells, is_of_quantiles
 from dpnotebook.query.question import Accuracy
@@ -31,7 +32,6 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.views import digits
 
 if TYPE_CHECKING:
-    from dpnotebook.ledger import Ledger
     from dpnotebook.session.release import Release
 
 LOOK = 200  # the first look costs one part in so many of the budget
@@ -50,6 +50,9 @@ TELLS = 16  # as far as a step tells that was at least one part in so many of wh
 NEARLY = 0.995  # of what is left: epsilons are written with three digits
 LAST = 1.5  # what is left is paid at once where it is worth at least so many times the last step
 MISSED = 2  # after an error was missed, at least so many times as much is paid next
+ALL_HIDDEN = "no group is shown, so nothing tells what would keep it. An epsilon= of more shows smaller groups"
+BARELY = 1.01  # times what is known: the price of what nobody would have to pay, if what is known showed a group
+MOST_HIDDEN = 2  # steps that show no group: the second has the price that the first told
 NOISE_IS = " with what bounds take, and noise alone is within it"
 DAY = timedelta(days=1)  # in which errors of dates are counted
 
@@ -82,6 +85,10 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     units, dear = accountant.total // LOOK, accountant.total // MOST
     limit = remaining if most is None else min(remaining, accountant.units(most))
     ceiling = min(dear, limit)
+    if plan is not None and _may_hide_groups(query):
+        least = _at(query, decide, round(plan.units / BARELY))
+        if least is not None and _shows_none(least):
+            return replace(_answered_by(query, least), look=Look(least, 0, decide, None))
     known = plan is not None and not _is_of_usual_groups(plan)
     if plan is not None and known:
         if (first := _looking_anew(query, decide, ceiling)) is not None:
@@ -156,6 +163,20 @@ def _at(query: Query, decide: Decide, units: int) -> Query | None:
     except DPError:
         return None
     return found if plan.affordable and not plan.forbidden else None
+
+
+def _may_hide_groups(query: Query) -> bool:
+    """Return whether a threshold may hide groups of a query: they have keys that are not known beforehand."""
+    asked = query.question
+    return isinstance(asked, Statement) and any(key.levels is None for one in asked.selects for key in one.keys)
+
+
+def _shows_none(query: Query) -> bool:
+    """Return whether the release that answers a query for nothing shows no group."""
+    if query.plan.recorded is None:
+        return False
+    found = query.session.ledger.charged(query.plan.recorded)
+    return isinstance(found, Record) and not any(one["keys"] for one in found.details["selects"])
 
 
 def _finds_more(plan: Plan) -> bool:
@@ -269,7 +290,11 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
     paid, last = _units(look.first), look.first.plan.units
     release = run(_as(query, look.first))
     numbers, why, missed, kept, short = [release.number], "", False, False, False
+    hidden = 0 if len(release.frame) else 1 if paid else MOST_HIDDEN  # steps in a row
     for _ in range(STEPS):
+        if look.sure is None and hidden >= MOST_HIDDEN:
+            why = ALL_HIDDEN
+            break
         left = look.most - paid - (0 if look.sure is None else _units(look.sure))
         found = _worth(query, look, last, left, release) if short else _next(query, look, last, left, missed)
         certain = look.sure is not None and not isinstance(found, Query)
@@ -280,6 +305,7 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
         price, last = _units(step), step.plan.units
         release = run(_as(query, step))
         paid += price
+        hidden = 0 if len(release.frame) else hidden + 1
         if release.number not in numbers:
             numbers.append(release.number)
         missed = step.accuracy.epsilon is None  # until what it delivered answers for nothing
@@ -288,7 +314,9 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
             if certain or kept:
                 break
         short = not price
-    if kept or (why and _farthest(release) <= KEPT * _error(query, release)):
+    if why == ALL_HIDDEN:
+        pass
+    elif kept or (why and _farthest(release) <= KEPT * _error(query, release)):
         why = ""
     elif why or look.sure is not None:
         why = f"{why or _reach(release)}. Asked again, its price is planned anew"
@@ -423,7 +451,8 @@ def _error(query: Query, release: Release) -> float:
 
 def _reach(release: Release) -> str:
     """Return how far the longest interval of what a release shows reaches, in words."""
-    return f"intervals reach ±{digits(_farthest(release), 4)}"
+    far = _farthest(release)
+    return f"intervals reach ±{digits(far, 4)}" if math.isfinite(far) else "an interval has no end"
 
 
 def _farthest(release: Release) -> float:

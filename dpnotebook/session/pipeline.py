@@ -114,6 +114,7 @@ class Pipeline:
         report(0.0, "planning")
         plan = self.plan(mechanism, query, moment)
         if plan.forbidden:
+            self.ledger.refuse(plan.table, plan.key, self._told(mechanism, plan, query), plan.units, plan.forbidden)
             raise self._forbidden(mechanism, plan, query)
         record, paid = self._known(mechanism, plan, query, report), 0
         if record is None:

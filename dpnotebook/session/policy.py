@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from os import PathLike, fspath
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpnotebook.errors import AccuracyError, LedgerMismatch, PolicyError, shorten
 from dpnotebook.ledger import Ledger
-from dpnotebook.ledger.policies import digest_of
+from dpnotebook.ledger.policies import RecordedPolicy, digest_of
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import LAWS
@@ -127,8 +127,8 @@ class Policy:
         if self.minimum is not None and not counts_of(plan.question):
             return (
                 f"groups with a noisy count below {self.minimum:,} are withheld ({self.place('groups.minimum')}), and "
-                'this asks for no count that tells: ask for it in the same question, as agg({"income": ["count", '
-                '"mean"]}) or SELECT COUNT(*) beside the other columns does'
+                "this asks for no count that tells: ask for it in the same question, as "
+                f"{_with_count(plan.question)} does"
             )
         if plan.free:
             return ""
@@ -153,6 +153,12 @@ class Policy:
         )
 
 
+def minimum_of(policies: Sequence[RecordedPolicy]) -> int | None:
+    """Return the smallest noisy count of a group that the last of a ledger's policies shows; None where any is."""
+    found = policies[-1].said.get("groups", {}).get("minimum") if policies else None
+    return None if found is None else int(found)
+
+
 def counts_of(question: Any) -> tuple[str, ...]:
     """Return the names of the answers of a question, or of the first release of a statement, that are counts."""
     if isinstance(question, Question):
@@ -160,6 +166,15 @@ def counts_of(question: Any) -> tuple[str, ...]:
     if any(not any(_counts(one) for one in select.aggregates) for select in question.selects):
         return ()
     return tuple(one.name for one in question.selects[0].aggregates if _counts(one))
+
+
+def _with_count(question: Any) -> str:
+    """Return how a question is asked with a count beside its answers."""
+    statement = "SELECT COUNT(*) beside the other columns"
+    asked = question.measures[0] if isinstance(question, Question) else None
+    if asked is None or asked.column is None or asked.kind not in ("sum", "mean"):
+        return statement
+    return f'agg({{{shorten(asked.column, 120)}: ["count", "{asked.kind}"]}}) or {statement}'
 
 
 def _counts(aggregate: Any) -> bool:

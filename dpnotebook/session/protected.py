@@ -131,6 +131,15 @@ class ProtectedTable(KeptHere, Verbs):
         return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}{lost}>"
 
 
+class DeclaredTable(ProtectedTable):
+    """A table of which this process has the declaration, and no rows: what was answered of it can be read."""
+
+    def hold(self, table: TableSchema, parts: Sequence[ProtectedRows]) -> None:
+        """Be about the declaration alone."""
+        self.table = self._table = table
+        self.parts = ()
+
+
 class Frames:
     """Which frame is which protected table: by identity, forgotten with the frame.
 

@@ -6,11 +6,13 @@ it is read like that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.domain.values import plain
 from dpnotebook.errors import SQLError
 
 if TYPE_CHECKING:
@@ -107,8 +109,24 @@ class Readings:
             found = self._inside_or(lambda: self._with_suited_norms(clamped(usual), clamped, wanted), found)
         if self.accuracy.epsilon is not None and finds_values(found):
             found = self._paid_or(partial(with_one_value, found), found)
-        given = {"contribution": self.contribution, "bounds": self.bounds}
+        given = {
+            "contribution": self.contribution,
+            "bounds": self.bounds,
+            "parameters": self._bound(),
+        }
         return replace(found, options={name: said for name, said in given.items() if said is not None})
+
+    def _bound(self) -> dict[str, Any] | None:
+        """Return the values of the parameters that stand in the text, as a ledger keeps them.
+
+        None where there are none, or one is no simple value. What else has a name in a notebook is nobody's business.
+        """
+        from dpnotebook.sql.parse.statement_parser import parameters_in
+
+        if not self.parameters:
+            return None
+        found = {name: plain(self.parameters[name]) for name in parameters_in(self.text)}
+        return found if found and all(map(_is_simple, found.values())) else None
 
     def together(self, statement: Statement, alone: Statement, bounded: bool, planned: bool) -> Statement | None:
         """Return a statement whose aggregates are measured together: of disjoint rows by groups, or as units add up.
@@ -284,3 +302,7 @@ class Readings:
             return statement
         earlier = other()
         return earlier if self.is_paid(earlier) else statement
+
+
+def _is_simple(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))

@@ -187,6 +187,10 @@ class Ends:
     lower: Floats
     upper: Floats
 
+    def without(self, rows: NDArray[np.bool_]) -> Ends:
+        """Return the same but for some rows, which have none."""
+        return Ends(*(np.where(rows, np.nan, part) for part in (self.std_error, self.lower, self.upper)))
+
     def notes(self, name: str) -> Iterator[str]:
         """Yield what is to be said of them."""
         anything, moved = np.isinf(self.lower) & np.isinf(self.upper), np.isnan(self.std_error)

@@ -29,6 +29,7 @@ from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
 if TYPE_CHECKING:
+    from dpnotebook.planner.table import TableSchema
     from dpnotebook.sql.linear.public_joins import PublicRows
 
 MOST_LEVELS = 10_000  # values of a public column that groups are known by
@@ -53,6 +54,10 @@ class Relations:
         self._public: dict[str, tuple[Source, str | None]] = {}
         self._few_rows: dict[str, tuple[Source, PublicRows]] = {}
         self._key = key
+
+    def not_here(self, statement: Statement) -> list[str]:
+        """Return the public tables that a statement works with and that nobody registered here."""
+        return [name for name in statement.public if name not in self._public]
 
     def check_secret(self, protected: ProtectedTable) -> None:
         """Make sure that the rows of a table are not shown as they are.
@@ -82,6 +87,17 @@ class Relations:
             self._later.append(protected)
         else:
             self._known[table.name] = self._relation(protected)
+
+    def declare(self, table: TableSchema) -> None:
+        """Say what is declared of a table whose rows are not here: what was released of it can be worked with."""
+        self._known[table.name] = Relation(
+            table.name,
+            {},
+            unit=table.unit,
+            max_rows=table.max_rows,
+            domain=table.domain,
+            population=table.population,
+        )
 
     @property
     def known(self) -> dict[str, Relation]:

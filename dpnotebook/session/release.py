@@ -741,6 +741,48 @@ class Release(KeptHere, ShowsCard):
             raise WorkloadError(self.unread)
         write_csv(self.frame, path)
 
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Write the frame, which holds nothing but public values, to a Parquet file; needs pyarrow.
+
+        A column has one type there: the keys of marginals, with "(all)" among their values, are texts.
+
+        Parameters
+        ----------
+        path
+            Where to write.
+
+        Raises
+        ------
+        DPError
+            If that is no path that can be written, or pyarrow is not installed.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").answer(dpn.marginals(1), epsilon=0.5).run()
+        >>> release.to_parquet("marginals.parquet")
+        >>> pd.read_parquet("marginals.parquet")["age"].unique().tolist()[-2:]
+        ['99', '(all)']
+        """
+        from dpnotebook.session.columns import write_parquet
+
+        if self.unread:
+            raise WorkloadError(self.unread)
+        write_parquet(self.frame, path)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the frame to whatever reads Arrow: `polars.DataFrame(release)`, `pyarrow.table(release)`.
+
+        A column has one type there: the keys of marginals, with "(all)" among their values, are texts.
+        """
+        from dpnotebook.session.columns import of_one_type
+
+        if self.unread:
+            raise WorkloadError(self.unread)
+        return of_one_type(self.frame).__arrow_c_stream__(requested_schema)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the frame of the release, as a copy that may be changed.
 

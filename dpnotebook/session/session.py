@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
-from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -40,7 +39,7 @@ from dpnotebook.ledger.budgets import checked_reason
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.ledger.replay import parts_of, same_sample
-from dpnotebook.planner.explain import code_as
+from dpnotebook.ledger.store import MEMORY
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
 from dpnotebook.planner.table import TableSchema
@@ -52,7 +51,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session import first_look
 from dpnotebook.session.adaptive import AdaptiveMarginals
-from dpnotebook.session.charges import ChargeLog, ChargeSummary, history_frame
+from dpnotebook.session.charges import ChargeLog, ChargeSummary, budgets_frame, history_frame, refusals_frame
 from dpnotebook.session.domains import Redeclared, corrected_words, handed_on, order_words, redeclared
 from dpnotebook.session.growing import (
     already_words,
@@ -76,12 +75,12 @@ from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.protected_rows import ProtectedRows
 from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
+from dpnotebook.session.reader import code_of, mechanism_of, release_number
 from dpnotebook.session.release import Release
 from dpnotebook.session.running_count import RunningCount, running_count
 from dpnotebook.session.saving import Saving, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.synthetic import SyntheticRows, synthesized
-from dpnotebook.session.value_counts import SHOWN, ShownCounts
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
@@ -673,6 +672,10 @@ class Session(KeptHere, ShowsCard):
             said = f"no table {shorten(name)} is protected in this session (protected: {known})"
             if isinstance(name, str) and name in self.ledger.tables():
                 said += f". The ledger has what was answered of it: session.protect(data, {shorten(name)}) is enough"
+                if self.ledger.path != MEMORY:
+                    said += (
+                        f", and dpn.audit_ledger({self.ledger.path!r}).release(number) shows answers without the data"
+                    )
             raise NotProtected(said) from None
 
     def tables(self) -> pd.DataFrame:
@@ -998,7 +1001,7 @@ class Session(KeptHere, ShowsCard):
         >>> session.release(first.number).value
         1000.0
         """
-        record = self.ledger.get(_release_number(number))
+        record = self.ledger.get(release_number(number))
         return self._pipeline.again(self._mechanism_of(record), self, record)
 
     def code(self, number: int) -> str:
@@ -1024,14 +1027,8 @@ class Session(KeptHere, ShowsCard):
         >>> session.code(first.number)
         "patients.dp.count(where='age >= 65', error=25)"
         """
-        charge = self.ledger.charged(_release_number(number))
-        asked = self._mechanism_of(charge).asked_in(charge)
-        if not isinstance(asked, Statement):
-            shown = ShownCounts.from_json(charge.plan.get(SHOWN))
-            verb = None if shown is None else (shown.verb, *shown.arguments(asked.keys))
-            return code_as(asked, str(charge.plan["accuracy"]), verb)
-        own = "epsilon" in asked.text.casefold()  # in its OPTIONS
-        return asked.code("" if own else f"epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}")
+        charge = self.ledger.charged(release_number(number))
+        return code_of(charge, self._mechanism_of(charge).asked_in(charge), self.ledger.accountant)
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
@@ -1063,7 +1060,7 @@ class Session(KeptHere, ShowsCard):
         >>> again.value, again.paid
         (1000.0, 0.0)
         """
-        charge = self.ledger.charged(_release_number(number))
+        charge = self.ledger.charged(release_number(number))
         mechanism = self._mechanism_of(charge)
         if isinstance(charge, Record):
             return self._pipeline.again(mechanism, self, charge)
@@ -1206,19 +1203,7 @@ class Session(KeptHere, ShowsCard):
         >>> session.budgets()["epsilon"].tolist()
         [1.0, 1.5]
         """
-        import pandas as pd
-
-        rows = [
-            {
-                "time": pd.Timestamp(one.time),
-                "epsilon": one.budget.epsilon,
-                "delta": one.budget.delta,
-                "added": "" if one.added is None else str(one.added),
-                "reason": one.reason,
-            }
-            for one in self.ledger.budgets()
-        ]
-        return pd.DataFrame(rows)
+        return budgets_frame(self.ledger.budgets())
 
     def history(self) -> pd.DataFrame:
         """Return every charge of the ledger: number, time, table, question, percent, epsilon, paid, alone, how, state.
@@ -1226,9 +1211,11 @@ class Session(KeptHere, ShowsCard):
         `percent` is what was paid of the whole budget, and adds up. `epsilon` is what was measured, `paid` by what the
         total rose, and `alone` what the question would have cost had nothing been asked before. `how` says what was
         done beside measuring: "free", "reuse", "refined" (an earlier answer, for the difference in price) or "purchase"
-        (a strategy for later questions too). Where the budget keeps delta for thresholds, there is also the delta that
-        each took of it; where sessions say their `analyst`, who asked first; where a policy holds, the digest of the
-        one that allowed each.
+        (a strategy for later questions too). `time` has its zone, UTC, which an Excel file cannot hold:
+        `history.assign(time=history["time"].dt.tz_localize(None)).to_excel("asked.xlsx")`, or `to_csv`. Where the
+        budget keeps delta for thresholds, there is also the delta that each took of it; where SQL was asked, the text
+        of each `statement`, of which `question` says what it measures; where sessions say their `analyst`, who asked
+        first; where a policy holds, the digest of the one that allowed each.
 
         Examples
         --------
@@ -1241,6 +1228,32 @@ class Session(KeptHere, ShowsCard):
         """
         charges, accountant = self._charges.charges(), self.ledger.accountant
         return history_frame(charges, accountant, policy=self.policy is not None)
+
+    def refusals(self) -> pd.DataFrame:
+        """Return the questions that were refused when they were run: who asked what, when, at which price, and why not.
+
+        `percent` is what it would have cost of the whole budget, as that is now, and `left` what was left of it then,
+        both NaN where the delta of a threshold was too much. `analyst` is as sessions say it, and empty where they do
+        not. What was refused before it had a price, as a statement with an unknown column, is not here; neither are
+        cards of what would be too much, which nobody ran.
+
+        It is a log beside the ledger's chain, which `audit` does not prove, and what earlier versions refused has no
+        words in it.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> query = session.table("patients").count(epsilon=5.0)
+        >>> try:
+        ...     query.run()
+        ... except dpn.BudgetExceeded:
+        ...     print(session.refusals()[["question", "percent", "left", "why"]])
+          question  percent   left                              why
+        0    COUNT    500.0  100.0  more than is left of the budget
+        """
+        return refusals_frame(self.ledger.refusals(), self.ledger.accountant)
 
     def profile(self) -> pd.DataFrame:
         """Return what statements have found of how much each privacy unit adds; reads the ledger alone, at no cost.
@@ -1594,9 +1607,7 @@ class Session(KeptHere, ShowsCard):
     def _mechanism_of(self, charge: Charge) -> Mechanism:
         """Return what answers what was charged for."""
         self.table(charge.table)
-        if "statement" in charge.plan:
-            return self._statements
-        return self._adaptive if "adaptive" in charge.plan else self._questions
+        return mechanism_of(charge, self._questions, self._statements, self._adaptive)
 
     def _changed(self) -> None:
         _call(self._callbacks)
@@ -1638,12 +1649,6 @@ def _call(callbacks: list[Callable[[], None]]) -> None:
             callback()
         except Exception:  # what watches a release must not lose it
             logging.getLogger(__name__).exception("a callback of a session failed")
-
-
-def _release_number(number: object) -> int:
-    if isinstance(number, bool) or not isinstance(number, Integral):
-        raise LedgerError(f"releases are numbered 1, 2, 3, as session.history() lists them; not {shorten(number)}")
-    return int(number)
 
 
 def _check_table_name(name: str) -> None:

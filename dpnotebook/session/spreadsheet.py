@@ -64,12 +64,17 @@ def write_text(text: str, path: str | PathLike[str], verb: str, example: str) ->
     DPError
         If that is no path that can be written.
     """
+    write_bytes(text.encode(), path, verb, example)
+
+
+def write_bytes(content: bytes, path: str | PathLike[str], verb: str, example: str) -> None:
+    """Write a file; see `write_text`."""
     try:
         target = fsdecode(path)
     except TypeError:
         raise DPError(f"{verb} takes the path of a file, such as {example!r}, not {shorten(path)}") from None
     try:
-        Path(target).write_text(text, encoding="utf-8", newline="")
+        Path(target).write_bytes(content)
     except (OSError, ValueError) as error:
         missing = isinstance(error, FileNotFoundError)
         why = "there is no such folder" if missing else getattr(error, "strerror", None) or "it is no path"

@@ -18,7 +18,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.redraws import MOST_TOLD
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.session.answer_frame import column_name, column_of
-from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
+from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut, of_no_group
 from dpnotebook.session.redraws import Redraw, Redrawn, RedrawnColumns, same_noise
 from dpnotebook.session.release import Release
 from dpnotebook.session.statement_answers import ROWS, Earlier, Integers
@@ -80,6 +80,8 @@ def reveal_statement(
     if statement.outer is not None:
         derivation = Derivation(statement, frames, redraw, public, outer)
         found, samples = derivation.worked_out(confidence), derivation.samples
+        if not any(map(len, frames)):
+            found = of_no_group(found)
         keys = _keys_of(found.frame, kinds)
     frame = as_meant(found.frame, untyped := [key.name for key in statement.selects[0].keys if key.untyped])
     if untyped and statement.outer is None:

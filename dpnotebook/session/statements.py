@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.prices import StatementBooks
     from dpnotebook.sql.select import PrivateSelect
 
+NOT_WORKED_OUT = "these are the groups as they were measured, and not what the statement works out from them"
 # sqlglot takes a third of a second to import: what needs it is imported where the first statement is asked.
 
 
@@ -201,7 +202,7 @@ class Statements:
             return None
         told = replace(self.ledger.get(known.number), numbers=(known.numbers,), details={"selects": [known.details]})
         size = size_shown(self._revealed(told, statement, accuracy.confidence))
-        return accuracy.resolved(accuracy.relative * size) if math.isfinite(size) and size > 0 else None
+        return accuracy.resolved(float(f"{accuracy.relative * size:.4g}")) if math.isfinite(size) and size > 0 else None
 
     def _paid_earlier(
         self, session: SessionProtocol, readings: Readings, statement: Statement, route: Route | None
@@ -542,7 +543,12 @@ class Statements:
         try:
             return self._revealed(record, statement, confidence)
         except EngineError:
-            return self._revealed(record, replace(statement, outer=None), confidence)
+            plain = self._revealed(record, replace(statement, outer=None), confidence)
+        lacking = (
+            f"the public table {', '.join(gone)} is not here" if (gone := self.relations.not_here(statement)) else ""
+        )
+        why = lacking or "that fails with these numbers"
+        return replace(plain, notes=(*plain.notes, f"{NOT_WORKED_OUT}: {why}"))
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
@@ -613,6 +619,8 @@ class Statements:
 
     def _public(self, number: int, statement: Statement) -> dict[str, pd.DataFrame]:
         """Return the public tables that a statement works with; raises EngineError if one cannot be read."""
+        if self.relations.not_here(statement):
+            raise _not_worked_out(number)
         try:
             return {name: self.relations.workspace.frame(name) for name in statement.public}
         except DPError:

@@ -123,7 +123,7 @@ class Statement:
     units
         What the values of declared columns are counted in, where that was said.
     options
-        With which `contribution=` and `bounds=` it was asked, where it was with any.
+        With which `contribution=`, `bounds=` and `parameters=` it was asked, where it was with any.
     rates
         Whether ratios of counts in it are measured as the means that they are.
     grouped
@@ -144,7 +144,7 @@ class Statement:
     public: tuple[str, ...] = ()
     parts: tuple[int, tuple[int, ...]] | None = field(default=None, compare=False)
     units: Mapping[str, str] = field(default_factory=dict, compare=False)
-    options: Mapping[str, str] = field(default_factory=dict, compare=False)
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False)
     rates: bool = field(default=False, compare=False)
     grouped: str | None = field(default=None, compare=False)
     can_group: bool = field(default=False, compare=False)

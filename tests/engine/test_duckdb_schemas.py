@@ -64,3 +64,29 @@ def test_a_protected_table_of_a_schema_is_not_registered_as_public(with_schemas,
     with pytest.raises(dpn.DomainError, match="these are the rows of 't'"):
         session.register((with_schemas, name), "public", public=True)
     session.register((with_schemas, "a.b"), "public", public=True)
+
+
+SAME_NAME = """
+CREATE SCHEMA codes; CREATE TABLE codes.visits AS SELECT i AS age, 'g' || i AS word FROM range(9) t(i);
+CREATE SCHEMA views; CREATE VIEW views.seen AS SELECT age FROM main.visits;
+CREATE VIEW views.other AS SELECT age FROM views.seen;
+"""
+
+
+@pytest.mark.parametrize("private", ["visits", "main.visits"])
+def test_a_table_of_the_same_name_in_another_schema_is_another_table(private, tmp_path):
+    with duckdb.connect(tmp_path / "a.duckdb") as connection:
+        connection.execute(SCHEMAS + SAME_NAME)
+        for source in (connection, connection.cursor()):
+            session = dpn.Session(dpn.Budget(1.0))
+            session.protect((source, private), "t", domain={"age": dpn.Range(0, 99)})
+            session.register((connection, "codes.visits"), "words", public=True)
+            for name in ("visits", "VISITS", "main.visits", "a.main.visits", "views.seen", "views.other"):
+                with pytest.raises(dpn.DomainError, match="these are the rows of 't'"):
+                    session.register((connection, name), "public", public=True)
+    file = tmp_path / "a.duckdb"
+    session = dpn.Session(dpn.Budget(1.0))
+    session.protect((file, private), "t", domain={"age": dpn.Range(0, 99)})
+    session.register((file, "codes.visits"), "words", public=True)
+    with pytest.raises(dpn.DomainError, match="these are the rows of 't'"):
+        session.register((file, "main.visits"), "public", public=True)

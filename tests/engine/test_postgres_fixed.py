@@ -4,6 +4,7 @@ import psycopg
 import pytest
 
 from dpnotebook.domain import Domain
+from dpnotebook.engine.postgres import PostgresExecutor
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
@@ -221,3 +222,21 @@ def test_a_table_that_is_gone_is_in_nobody_elses_way(postgres, admin, opened):
     session.protect((postgres, "fixed.people"), "more", domain=DOMAIN)
     assert session.sql("SELECT COUNT(*) AS n FROM more WHERE id > 0", epsilon=1).run().frame["n"].tolist() == [SIZE]
     assert refused(session)
+
+
+def test_the_hash_of_a_row_is_worked_out_once(opened, monkeypatch):
+    """Folded into the sums that read it, it was worked out 16 times: 32 of 39 seconds at 250,000 rows."""
+    read, plans = PostgresExecutor.read, {}
+
+    def noted(self, text):
+        if "md5(" in text.lower():
+            plans[text] = "".join(line for (line,) in self._connection.execute(f"EXPLAIN VERBOSE {text}").fetchall())
+        return read(self, text)
+
+    monkeypatch.setattr(PostgresExecutor, "read", noted)
+    session = opened(unit="who", max_rows=2)
+    session.sql("SELECT COUNT(*) AS n FROM people WHERE id > 2", epsilon=1.0).run()
+    assert len(plans) >= 4  # of all rows, of those that are drawn, of the table as it is stored, of a further column
+    for plan in plans.values():
+        assert "substr((md5(" in plan  # of what the rows below have as their column
+        assert "substr(md5(" not in plan

@@ -208,6 +208,15 @@ def test_what_is_said_of_answers_is_checked_before_it_is_used(about):
         unpack(b"x", about)
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_a_full_disk_is_told_of_a_ledger_that_is_there_and_of_one_to_be_made(tmp_path, there):
+    path = tmp_path / "clinic.ledger"
+    if there:
+        path.write_bytes(b"")
+    said = str(translated_system(OSError(errno.ENOSPC, "No space left"), str(path)))
+    assert f"no room on the disk to {'write to' if there else 'make'} {path}" in said
+
+
 def limit_pages(ledger, pages):
     ledger._store._handle().connection.execute(f"PRAGMA max_page_count = {pages}")
 

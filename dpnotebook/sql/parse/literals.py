@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal
 
 from sqlglot.tokens import Token, TokenType
@@ -52,14 +53,13 @@ def bind(tokens: Tokens, parameters: Mapping[str, Any], text: Text) -> list[Toke
     SQLError
         If a parameter has no value, or one that SQL has no literal for.
     """
-    sign = {":", "@"} if text.dialect == "bigquery" else {":"}
     bound: list[Token] = []
     skip = False
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if skip:
             skip = False
             continue
-        if token.text not in sign or token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+        if not _is_sign(token, text):
             bound.append(token)
             continue
         if after is None or after.start != token.end + 1 or not _is_word(after):
@@ -67,6 +67,17 @@ def bind(tokens: Tokens, parameters: Mapping[str, Any], text: Text) -> list[Toke
         bound += _literal(parameters, token, after, text)
         skip = True
     return bound
+
+
+def names_bound(tokens: Tokens, text: Text) -> list[str]:
+    """Return the names of the parameters that `bind` replaces, each once, in their order."""
+    return list(dict.fromkeys(after.text for token, after in pairwise(tokens) if _is_sign(token, text)))
+
+
+def _is_sign(token: Token, text: Text) -> bool:
+    """Return whether a token stands before the name of a parameter."""
+    signs = (":", "@") if text.dialect == "bigquery" else (":",)
+    return token.text in signs and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
 
 
 def literal(tokens: Tokens) -> Value | None:

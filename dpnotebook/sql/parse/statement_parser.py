@@ -28,7 +28,7 @@ from dpnotebook.sql.parse.clause import Clause
 from dpnotebook.sql.parse.first_values import EXTREMES, FIRST, with_first_values
 from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lengths_of_time import in_days, with_full_years
-from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
+from dpnotebook.sql.parse.literals import Tokens, bind, is_bare, names_bound
 from dpnotebook.sql.parse.marking import MARK, Marking
 from dpnotebook.sql.parse.read_times import as_casts, with_formats
 from dpnotebook.sql.parse.refusals import STARTS
@@ -81,6 +81,12 @@ class Surface:
     tree: exp.Expr
     dialect: Dialect
     tokens: tuple[Token, ...] = ()
+
+
+def parameters_in(statement: str) -> list[str]:
+    """Return the names of the parameters of a statement that can be read."""
+    text = _read(statement)
+    return names_bound(_body(text), text)
 
 
 def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
