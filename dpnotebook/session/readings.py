@@ -71,7 +71,8 @@ class Readings:
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.prices import at_epsilon
 
-        found = analyse(self.text, self.relations, self.parameters, contribution, bounds, rates, grouped)
+        ways = (contribution, bounds, rates, grouped)
+        found = analyse(self.text, self.relations, self.parameters, *ways, lists=not self.ledger.threshold_delta)
         return at_epsilon(found, self.ledger.accountant)[0]
 
     def of_counts(self) -> Statement:

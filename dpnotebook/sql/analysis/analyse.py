@@ -35,6 +35,8 @@ def analyse(
     bounds: ValueBounds | None = None,
     rates: bool = True,
     grouped: str | None = None,
+    *,
+    lists: bool = False,
 ) -> Statement:
     """Return what a statement asks: its private aggregations, and what is worked out from their releases.
 
@@ -58,6 +60,9 @@ def analyse(
     grouped
         How aggregates of disjoint rows side by side are measured as one grouping, by "columns" or by "conditions"; or
         "units" for sums of what each unit adds up. None to measure each for itself, and by rows.
+    lists
+        Whether groups by a column of which nothing is declared are those that conditions leave to it, as a list in
+        `IN` does: where no group can be hidden, no others can be shown.
 
     Raises
     ------
@@ -74,7 +79,7 @@ def analyse(
         tree = with_public_values(surface.tree.copy(), relations, surface.text)
         tree = with_joins_for_commas(tree, relations)
         tree = with_semi_joins(with_anti_joins(tree, relations), relations)
-        found = _analyse(tree, Reader(surface.text, relations, bounds), chosen, rates, grouped)
+        found = _analyse(tree, Reader(surface.text, relations, bounds, lists=lists), chosen, rates, grouped)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
