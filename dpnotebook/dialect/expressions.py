@@ -256,7 +256,9 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
         return
     if len(known) > 1:
         words = " with ".join(sorted(WORDS.get(str(kind), "other values") for kind in known))
-        raise text.error(f"this compares {words}; write a value of the same kind, or CAST one side", written)
+        same = "write a value of the same kind, or CAST one side"
+        instead = "write the condition alone, or = TRUE" if known <= {"boolean", *NUMBERS} else same
+        raise text.error(f"this compares {words}; {instead}", written)
     ordered = known == {"text"} and isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE)
     if ordered and all(isinstance(side.unnest(), exp.Column | exp.Window) and is_untyped(side) for side in values):
         part.replace(_in_order(part))
