@@ -109,8 +109,9 @@ def declared_columns(table: TableSchema, name: object = "age") -> str:
     column = name if isinstance(name, str) and name.isidentifier() else "age"
     return (
         f"nothing is declared of {shorten(table.name)} yet. Say what is publicly known of its columns, "
-        f"session.protect(..., domain={{{column!r}: dpn.Range(0, 99)}}), or a list of texts; dpn.protect_guide(...) "
-        "helps, and session.sql(...) asks of columns that are not declared"
+        f"session.protect(..., domain={{{column!r}: dpn.Range(0, 99)}}), or a list of texts, dpn.Boolean(), or "
+        "dpn.Dates('2024-01-01', '2024-12-31'); dpn.protect_guide(...) helps, and session.sql(...) asks of columns "
+        "that are not declared"
     )
 
 
