@@ -173,3 +173,9 @@ def test_beside_declared_columns(exact):
     assert len(frame) == 2 * len(KINDS)
     later = TABLE[(TABLE["paid"] >= "2022-01-01") & (TABLE["paid"] <= datetime.datetime(2023, 12, 31))]
     assert frame["n"].sum() == later["kind"].isin(KINDS).sum()
+
+
+def test_an_error_that_cannot_be_foretold_says_first_what_no_price_can(session):
+    totals = "SELECT kind, n / SUM(n) OVER () AS share FROM (SELECT kind, COUNT(*) AS n FROM payments GROUP BY kind)"
+    with pytest.raises(SQLError, match="which groups of kind exist is not known"):
+        _ = session.sql(totals, error=0.1).plan
