@@ -191,6 +191,19 @@ def test_where_zero_is_divided_by_anything_is_possible(session):
 
 
 @pytest.mark.one_in(2)
+def test_what_is_divided_by_a_noisy_0_may_be_anything(session):
+    release = session.sql(
+        "SELECT city, cost / SQRT(GREATEST(spread, 0)) AS t FROM "
+        "(SELECT city, AVG(cost) AS cost, LEAST(COUNT(*), 0) AS spread FROM visits GROUP BY city)",
+        epsilon=40,
+    ).run()
+    assert np.isinf(release.frame["t"]).all()
+    assert (release.frame["t_lower"] == -np.inf).all()
+    assert (release.frame["t_upper"] == np.inf).all()
+    assert np.isinf(release.frame["t_std_error"]).all()
+    assert "it may be divided by 0" in " ".join(release.notes)
+
+
 def test_what_one_column_is_divided_by_says_nothing_of_another(session):
     """A first row has none before it: growth is NULL there, and the running total beside it is what it is alone."""
     running = "SUM(SUM(cost)) OVER (ORDER BY city) AS r"

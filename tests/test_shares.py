@@ -68,6 +68,8 @@ CONDITIONS = {
     "fare == 'staff'": lambda t: t["fare"] == "staff",
     "fare != 'adult'": lambda t: t["fare"] != "adult",
     "fare in ['child', 'staff']": lambda t: t["fare"].isin(["child", "staff"]),
+    "fare.isin(['child', 'staff'])": lambda t: t["fare"].isin(["child", "staff"]),
+    "fare.str.startswith('s')": lambda t: t["fare"].str.startswith("s", na=False),
     "fare.isna()": lambda t: t["fare"].isna(),
     "minutes >= 20 and minutes < 40": lambda t: whole(t["minutes"]).between(20, 39),
     "minutes >= 60": lambda t: whole(t["minutes"]) >= 60,

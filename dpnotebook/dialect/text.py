@@ -18,7 +18,10 @@ Dialect = Literal["duckdb", "bigquery"]
 DIALECT: Dialect = "duckdb"
 MAX_TEXT = 1_000_000
 MAX_LINE = 100
-NO_CONVERT = "CONVERT is not supported: write CAST(column AS VARCHAR), or STRFTIME(column, '%Y-%m') for a day as a text"
+NO_CONVERT = (
+    "CONVERT is not supported: write CAST(column AS VARCHAR), or another type for it, as CAST(column AS DATE); or "
+    "STRFTIME(column, '%Y-%m') for a day as a text"
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,15 @@ class Text:
         """Whether CONVERT is called somewhere, which parsers read as another type than is meant."""
         pairs = pairwise(token.text.upper() for token in self.tokens)
         return any(name in ("CONVERT", "TRY_CONVERT") and sign == "(" for name, sign in pairs)
+
+    def called(self, *names: str, at: Token) -> Token | None:
+        """Return the name of the function that a parenthesis closes, if it is one of these."""
+        depth = 0
+        for before, token in pairwise(reversed(self.tokens[: self.tokens.index(at) + 1])):
+            depth += (before.text == ")") - (before.text == "(")
+            if depth == 0:
+                return token if before.text == "(" and token.text.upper() in names else None
+        return None
 
     def _place(self, at: exp.Expr | Token | str | tuple[int, int] | None) -> tuple[int, int] | None:
         """Return the half-open span of characters of a node, token or keyword."""
@@ -123,7 +135,12 @@ def unreadable(text: Text, error: SqlglotError) -> SQLError:
         return text.error("the statement ends too early, or has something too much at its end", token)
     description = str(found.get("description", ""))
     if "number of provided arguments" in description:
+        if (called := text.called("DECODE", at=token)) is not None:
+            hint = "write CASE column WHEN 'A' THEN 'first' WHEN 'B' THEN 'second' ELSE 'other' END"
+            return text.error(f"DECODE is not supported: {hint}", called)
         return text.error("this function has too many arguments: COUNT, SUM and AVG take one column", token)
+    if (called := text.called("DATEDIFF", "DATE_DIFF", at=token)) is not None:
+        return text.error(f"write {called.text.upper()}('day', from, to), with the unit first", called)
     if text.converts:
         return text.error(NO_CONVERT, token)
     if description.startswith("Expecting"):

@@ -109,8 +109,9 @@ def declared_columns(table: TableSchema, name: object = "age") -> str:
     column = name if isinstance(name, str) and name.isidentifier() else "age"
     return (
         f"nothing is declared of {shorten(table.name)} yet. Say what is publicly known of its columns, "
-        f"session.protect(..., domain={{{column!r}: dpn.Range(0, 99)}}), or a list of texts; dpn.protect_guide(...) "
-        "helps, and session.sql(...) asks of columns that are not declared"
+        f"session.protect(..., domain={{{column!r}: dpn.Range(0, 99)}}), or a list of texts, dpn.Boolean(), or "
+        "dpn.Dates('2024-01-01', '2024-12-31'); dpn.protect_guide(...) helps, and session.sql(...) asks of columns "
+        "that are not declared"
     )
 
 
@@ -348,12 +349,14 @@ def _spoken(name: str) -> str:
 
 
 def _ordered(name: str, by: _Example) -> str:
-    if name in ("resample", "asfreq") and by.dates:
+    spans = name in ("resample", "asfreq")
+    if spans and by.dates:
         return f'{name} makes spans of dates: groupby({{{by.dates!r}: "month"}}).count(epsilon=0.1) counts them'
-    return (
+    said = (
         f"{name} goes from row to row; an answer has an order: cdf({by.number!r}, epsilon=0.1) adds up, and "
         "release.frame of a histogram can be smoothed or shifted"
     )
+    return f'{said}; of a column declared as dpn.Dates, groupby({{"day": "month"}}) makes spans' if spans else said
 
 
 def _changes(name: str, by: _Example) -> str:

@@ -76,8 +76,8 @@ class Readings:
         from dpnotebook.sql.analysis.analyse import analyse
         from dpnotebook.sql.prices import at_epsilon
 
-        given = self.relations, self.parameters, contribution, bounds
-        found = analyse(self.text, *given, rates, grouped, self.usual)
+        ways = (contribution, bounds, rates, grouped, self.usual)
+        found = analyse(self.text, self.relations, self.parameters, *ways, lists=not self.ledger.threshold_delta)
         return at_epsilon(found, self.ledger.accountant)[0]
 
     def of_counts(self) -> Statement:

@@ -239,8 +239,9 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
     """
     values, draws = column.values, column.redrawn.shape[0]
     law: Noise = redrawn[0].law if redrawn else "laplace"
-    missed = ~np.isfinite(values) | (np.isnan(column.redrawn).mean(axis=0) > MISSED)
-    values = np.where(missed, 0.0, values)
+    missed = np.isnan(values) | (np.isnan(column.redrawn).mean(axis=0) > MISSED)
+    by_nothing = np.isinf(values)
+    values = np.where(missed | by_nothing, 0.0, values)
     told = np.isfinite(column.redrawn) & ~missed
     drawn = np.where(told, column.redrawn, values)
     tail = max((1 - confidence) / 2, (IN_TAIL - 1) / draws)
@@ -258,7 +259,7 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
         )
     first, last = ends_of_parts(ordered, tail)
     lower, upper = np.fmin(lower, first), np.fmax(upper, last)
-    anything = ~np.isfinite(lower) | _divided_by_nothing(column.divisors, values, confidence, law)
+    anything = ~np.isfinite(lower) | _divided_by_nothing(column.divisors, values, confidence, law) | by_nothing
     lower, upper = np.where(anything, values, lower), np.where(anything, values, upper)
     low, high = (quantile_of_ordered(ordered, share, "linear") for share in (FAR, 1 - FAR))
     std_error = np.clip(drawn, low, high).std(axis=0)

@@ -9,7 +9,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Measure, truth_value
 
 # What a condition has and the name of a column mostly has not.
-CONDITION = re.compile(r"[=<>~&|]|\b(?:in|and|or|not|isna|notna|isnull|notnull|between)\b")
+CONDITION = re.compile(r"[=<>~&|]|\b(?:in|and|or|not|isna|notna|isnull|notnull|between)\b|\.\w+\(")
 
 
 def is_condition(text: object, columns: Collection[str]) -> bool:

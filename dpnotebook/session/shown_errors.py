@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 TRIES = 8  # prices at which an error is foretold, each from the one before
 NEAR = 0.93  # of an error that is asked for: a price that leaves less than that is more than it takes
 AIM = 0.97  # of it, for the next try
+SOME = 100  # a part of the budget at which it is seen whether a statement has a plan at all
 
 
 @dataclass(frozen=True)
@@ -178,9 +179,12 @@ def foretold_plan(
     ------
     AccuracyError
         If no release tells it.
+    SQLError
+        If the statement cannot be answered at any price, as where groups are not known and none can be hidden.
     """
     assert accuracy.error is not None
     if delivered is None:
+        at(Accuracy(accountant.epsilon(accountant.total // SOME)))  # what has no plan at any price says why
         raise AccuracyError(
             f"{accuracy.text} cannot be planned: it is that of what the statement works out, which is foretold from a "
             "release that has its aggregates. Give epsilon= instead; error= can be planned from that afterwards"

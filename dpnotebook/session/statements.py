@@ -155,7 +155,9 @@ class Statements:
                 f"bounds= is 'auto', 'declared' or left out, not {shorten(bounds)}; bounds of one's own are written in "
                 "the statement, as in AVG(x, contribution_bounds_per_row => (0, 100))"
             )
-        statement = analyse(text, self.relations.known, parameters, bounded_by(contribution, self.ledger), bounds)
+        usual = bounded_by(contribution, self.ledger)
+        lists = not self.ledger.threshold_delta
+        statement = analyse(text, self.relations.known, parameters, usual, bounds, lists=lists)
         check_outer(statement, self.relations.known)
         statement, own = at_epsilon(statement, self.ledger.accountant)
         if own is not None:
@@ -316,7 +318,8 @@ class Statements:
             if text is None:
                 return None
             check_whole(surface)
-            found = analyse(text, self.relations.known, {}, bounded_by(None, self.ledger), None)
+            usual, lists = bounded_by(None, self.ledger), not self.ledger.threshold_delta
+            found = analyse(text, self.relations.known, {}, usual, None, lists=lists)
             question = linear_question(found, tables, {}, self.relations.known[statement.table].dates)
         except DPError:  # it is said where the statement is measured by itself
             return None

@@ -531,8 +531,9 @@ def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) ->
         listed = f". All values of a public table, as {public}, are groups where a frame of it is registered"
         raise SQLError(
             f"which groups of {unknown} exist is not known beforehand, and hiding those of few people takes a budget "
-            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown}, or of what it is "
-            f"worked out from, in domain={listed if public else ''}"
+            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or write out which you want, as in WHERE column IN "
+            f"('a', 'b') or WHERE day >= '2024-01-01' AND day < '2025-01-01'; or declare the levels of {unknown}, or "
+            f"of what it is worked out from, in domain={listed if public else ''}"
         )
     share = min(books.threshold_delta * units / books.accountant.total, books.threshold_delta)
     if select.delta is not None:

@@ -33,6 +33,15 @@ MEANS = {  # as people write them, and what of it is measured
     "/ COUNT(CASE WHEN employed THEN income END)",
     "of some among more": "SUM(CASE WHEN employed AND age > 40 THEN income END) / COUNTIF(age > 40)",
     "of what is worked out": "SUM(income * income - 2 * income) / COUNT(income)",
+    "among those with a value": "SUM(CASE WHEN age > 40 THEN 1 ELSE 0 END) * 100.0 / COUNT(age)",
+    "of what is there": "COUNT(*) FILTER (WHERE employed AND income > 9) / COUNT(income)",
+    "of answers that count": "100 * COUNT(*) FILTER (WHERE age IN (4, 5)) / COUNT(*) FILTER (WHERE age < 90)",
+    "sum of those that count": "SUM(income) FILTER (WHERE age BETWEEN 20 AND 30) / COUNT(*) FILTER (WHERE age >= 20)",
+}
+DIFFERENCES = {  # of two such means
+    "promoters less detractors": "100.0 * (COUNT(*) FILTER (age > 60) - COUNT(*) FILTER (age < 20)) / COUNT(*)",
+    "of sums": "(SUM(CASE WHEN age > 60 THEN 1 ELSE 0 END) - SUM((age < 20)::INT)) * 100 / COUNT(*)",
+    "added": "ROUND((COUNTIF(age > 60) + COUNTIF(age < 20)) / COUNT(*), 4)",
 }
 RATIOS = {  # that are no such means
     "other rows": "COUNT_IF(age > 64) / COUNT_IF(age BETWEEN 16 AND 64)",
@@ -45,6 +54,9 @@ RATIOS = {  # that are no such means
     "turned round": "COUNT(*) / COUNT_IF(employed)",
     "whole numbers": "COUNT_IF(employed) // COUNT(*)",
     "of people": "COUNT_IF(employed) / COUNT(DISTINCT person)",
+    "not all above are there": "COUNT(*) FILTER (WHERE COALESCE(age, 50) > 40) / COUNT(age)",
+    "beyond what counts": "COUNT(*) FILTER (WHERE age IN (4, 95)) / COUNT(*) FILTER (WHERE age < 90)",
+    "one of two is of others": "(COUNT_IF(age > 60) - COUNT(DISTINCT person)) / COUNT(*)",
     "shown too": "COUNT_IF(employed) AS k, COUNT_IF(employed) / COUNT(*)",
 }
 
@@ -88,6 +100,18 @@ def test_the_answer_is_duckdbs_and_one_mean_is_measured(people, written, monkeyp
         answer = query.run().frame
     assert query.question.selects[0].aggregates[0].name == "n"
     np.testing.assert_allclose(answer.rate.astype(float), exact.rate.astype(float), rtol=1e-5, atol=0.006)
+
+
+@pytest.mark.parametrize("written", DIFFERENCES.values(), ids=DIFFERENCES)
+def test_a_difference_of_counts_over_all_is_that_of_two_means(people, written, monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    text = f"SELECT {ALL_OF}, {written} AS x FROM people GROUP BY region ORDER BY region"
+    exact = duckdb.sql(text).df()
+    with contextlib.closing(exact_session(dpn.Budget(30.0, 1e-6), ":memory:")) as session:
+        protected(session, people, max_rows=1)
+        assert kinds(session, text) == ["count", "average", "average"]
+        frame = session.sql(text, epsilon=9.0).run().frame
+    np.testing.assert_allclose(frame.x.astype(float), exact.x.astype(float), rtol=1e-5, atol=0.02)
 
 
 @pytest.mark.parametrize("written", RATIOS.values(), ids=RATIOS)

@@ -497,6 +497,34 @@ def test_queries_are_read(statement):
 
 
 @pytest.mark.parametrize(
+    ("statement", "plainly"),
+    [
+        (
+            "SELECT [Order Date], COUNT(*) AS [n] FROM [t] WHERE t.[x] > 1 GROUP BY [Order Date] ORDER BY [n]",
+            'SELECT "Order Date", COUNT(*) AS "n" FROM "t" WHERE t."x" > 1 GROUP BY "Order Date" ORDER BY "n"',
+        ),
+        (
+            "SELECT `Straße 1`, COUNT(*) FROM `t` GROUP BY `Straße 1`",
+            'SELECT "Straße 1", COUNT(*) FROM "t" GROUP BY "Straße 1"',
+        ),
+        (
+            "SELECT COUNT(*) FROM t WHERE a = '[x]' AND `b` = '`'",
+            "SELECT COUNT(*) FROM t WHERE a = '[x]' AND \"b\" = '`'",
+        ),
+    ],
+)
+def test_names_in_brackets_and_backticks_are_names(statement, plainly):
+    assert read(statement).tree.sql("duckdb") == read(plainly).tree.sql("duckdb")
+
+
+def test_brackets_of_elements_and_lists_are_no_names():
+    places = "SELECT APPROX_QUANTILES(x, 4)[OFFSET(2)], QUANTILE_CONT(x, [0.1, 0.9]) FROM t"
+    assert len(read(places).tree.expressions) == 2
+    assert "parts of arrays" in refusal("SELECT COUNT(*) FROM t WHERE tags[a] = 1")
+    assert "cannot be used here" in refusal("SELECT COUNT(*) FROM t WHERE a = `b")
+
+
+@pytest.mark.parametrize(
     ("statement", "says"),
     [
         ("", "there is no statement"),
@@ -549,6 +577,32 @@ def test_queries_are_read(statement):
         ("SELECT TRY_CONVERT(DATE, s) FROM t", "CONVERT is not supported: write CAST(column AS VARCHAR)"),
         ("SELECT CONVERT(d, CHAR(7)) FROM t", "write CAST(value AS type)"),
         ("SELECT STRFTIME(d, '%q') FROM t", "%Y-%m"),
+        ("SELECT TOP 10 a, COUNT(*) FROM t GROUP BY a", "LIMIT 10"),
+        ("SELECT TOP (10) a, COUNT(*) FROM t GROUP BY a", "LIMIT 10"),
+        ("SELECT COUNT(*) FROM t CROSS APPLY s", "write a JOIN for APPLY"),
+        ("SELECT ISNULL(a, 0) FROM t", "COALESCE(column, 0)"),
+        ("SELECT ZEROIFNULL(a) FROM t", "COALESCE(column, 0)"),
+        ("SELECT NVL2(a, 1, 2) FROM t", "IF(column IS NOT NULL, a, b)"),
+        ("SELECT IFF(a > 1, 1, 2) FROM t", "IF(condition, a, b)"),
+        ("SELECT SUM(DECODE(a, 'x', 1, 0)) FROM t", "DECODE is not supported: write CASE column WHEN"),
+        ("SELECT CHOOSE(a, 'x', 'y') FROM t", "CASE column WHEN"),
+        ("SELECT COUNT_BIG(*) FROM t", "write COUNT(*)"),
+        ("SELECT SQUARE(x) FROM t", "POWER(column, 2)"),
+        ("SELECT DIV0(x, y) FROM t", "SAFE_DIVIDE(a, b)"),
+        ("SELECT STDEV(x) FROM t", "STDEV is not supported: write STDDEV(column)"),
+        ("SELECT APPROX_PERCENTILE(x, 0.9) FROM t", "PERCENTILE_CONT(column, 0.9)"),
+        ("SELECT TO_NUMBER(x) FROM t", "CAST(column AS DOUBLE)"),
+        ("SELECT COUNT(*) FROM t WHERE d >= DATEADD(month, -6, d)", "column - INTERVAL 6 MONTH"),
+        ("SELECT COUNT(*) FROM t WHERE d >= ADD_MONTHS(d, -6)", "column - INTERVAL 6 MONTH"),
+        ("SELECT COUNT(*) FROM t WHERE d >= CURDATE()", ":today"),
+        ("SELECT AVG(DATEDIFF(a, b)) FROM t", "write DATEDIFF('day', from, to), with the unit first"),
+        ("SELECT AVG(TIMESTAMPDIFF(HOUR, a, b)) FROM t", "DATE_DIFF('hour', from, to)"),
+        ("SELECT DATE_TRUNC(d, MONTH) FROM t", "DATE_TRUNC('month', column)"),
+        ("SELECT TRUNC(d, 'MM') FROM t", "DATE_TRUNC('month', column)"),
+        ("SELECT SUBSTR(a, STRPOS(a, '@') + 1) FROM t", "SPLIT_PART(column, '@', 2)"),
+        ("SELECT RATIO_TO_REPORT(COUNT(*)) OVER () FROM t", "COUNT(*) / SUM(COUNT(*)) OVER ()"),
+        ("SELECT COUNT(*) FROM t WITH (NOLOCK)", "leave WITH (...) behind a table out"),
+        ("SELECT STRING_AGG(a, ',') FROM t", "it would show rows"),
         ("SELECT COUNT(*) FROM t GROUP BY (a, b)", "one by one"),
         ("SELECT COUNT(*) FROM t WHERE RANK() OVER (ORDER BY a) = 1", "QUALIFY"),
         ("SELECT COUNT(*) FROM t GROUP BY RANK() OVER (ORDER BY a)", "QUALIFY"),

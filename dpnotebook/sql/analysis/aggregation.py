@@ -95,7 +95,7 @@ def private_aggregation(
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_over(node, source, text) for node in calls]
     names = Names(text)
-    public = None if listed else PublicLevels(relations, source.scope, where)
+    public = None if listed else PublicLevels(relations, source.scope, where, lists=reader.lists)
     keys, together = key_columns(list(group.all), names.keys(group, select), relations, public, text)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)

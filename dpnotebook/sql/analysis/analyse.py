@@ -36,6 +36,8 @@ def analyse(
     rates: bool = True,
     grouped: str | None = None,
     usual: bool = True,
+    *,
+    lists: bool = False,
 ) -> Statement:
     """Return what a statement asks: its private aggregations, and what is worked out from their releases.
 
@@ -61,6 +63,9 @@ def analyse(
         "units" for sums of what each unit adds up. None to measure each for itself, and by rows.
     usual
         Whether aggregates that can be written in several ways are written in one; False as earlier versions read them.
+    lists
+        Whether groups by a column of which nothing is declared are those that conditions leave to it, as a list in
+        `IN` does: where no group can be hidden, no others can be shown.
 
     Raises
     ------
@@ -78,7 +83,7 @@ def analyse(
         tree = with_joins_for_commas(tree, relations)
         tree = with_semi_joins(with_anti_joins(tree, relations), relations)
         outer = partial(Outer, rates=rates, grouped=grouped, usual=usual)
-        found = _analyse(tree, Reader(surface.text, relations, bounds), chosen, outer)
+        found = _analyse(tree, Reader(surface.text, relations, bounds, lists=lists), chosen, outer)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:

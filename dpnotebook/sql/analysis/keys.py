@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from sqlglot import exp
 
 from dpnotebook.dialect.attributes import level_number, literal, moment, span_number
-from dpnotebook.dialect.expressions import is_untyped, kind_of
+from dpnotebook.dialect.expressions import MaybeKind, is_untyped, kind_of
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
@@ -122,11 +122,15 @@ def declared(
         return _declared_spans(*group.span, relations, public) or _part(group.span[1])
     column = group.column
     if column is None:
-        return _written_out(group, relations)
+        known = _written_out(group, relations)
+        kind = kind_of(group.node)
+        return _listed(public.listed(group.node, kind), kind) if known is None and public is not None else known
     if column.origin is None:
-        return None
+        return None if public is None else _listed(public.listed(column.node, column.kind), column.kind)
     relation = relations[column.origin[0]]
     attribute = None if relation.domain is None else relation.domain.get(column.origin[1])
+    if attribute is None and relation.private and public is not None:
+        return _listed(public.attribute(column), relation.columns[column.origin[1]])
     if isinstance(attribute, Dates):  # a moment is in its day, or what is declared, as an amount is in its bin
         return _declared_spans(column, attribute.by, relations)
     if attribute is None or (isinstance(attribute, Range) and attribute.regular > MAX_LEVELS):
@@ -135,6 +139,14 @@ def declared(
     fits = kind in ("integer", "number") if attribute.holds == "number" else kind == attribute.holds
     levelled = isinstance(attribute, Categories) or type(attribute) in KINDS  # of others SQL groups by values
     return attribute if fits and levelled else None
+
+
+def _listed(attribute: Attribute | None, kind: MaybeKind) -> Attribute | None:
+    """Return the values that conditions leave to a column as it is in its table; moments of a day are too many."""
+    if attribute is None or isinstance(attribute, Dates):
+        return None
+    kinds = level_values.kinds_of(attribute)
+    return attribute if kind in kinds or (kind == "number" and "integer" in kinds) else None
 
 
 def _written_out(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
@@ -241,9 +253,8 @@ def _attribute(column: Column, relations: Mapping[str, Relation], public: Public
     if column.origin is None:
         return None
     domain = relations[column.origin[0]].domain
-    if domain is not None:
-        return domain.get(column.origin[1])
-    return None if public is None else public.attribute(column)
+    known = None if domain is None else domain.get(column.origin[1])
+    return public.attribute(column) if known is None and public is not None else known
 
 
 def _results(written: exp.Expr) -> list[str | int | bool | None] | None:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import MaybeKind
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.domain import Attribute, Boolean, Categories, Dates
 from dpnotebook.errors import DomainError
+from dpnotebook.sql.analysis.written_levels import written_levels
 from dpnotebook.sql.ownership.expressions import conjuncts
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.public_values import PublicValues
@@ -39,6 +41,8 @@ class PublicLevels:
     keys
         Columns each of which is grouped by, beside others of its row: conditions on one of them alone are left for
         later, as are those on the column whose values are asked for.
+    lists
+        Whether its condition lists the values of private columns too, of which nothing is declared.
     """
 
     def __init__(
@@ -47,15 +51,18 @@ class PublicLevels:
         scope: Scope,
         where: exp.Expr | None,
         keys: Collection[Column] = (),
+        *,
+        lists: bool = False,
     ) -> None:
         self._relations, self._scope, self._condition = relations, scope, where
         self._columns = {column.node: column for column in scope.columns}
         self._where = [] if where is None else conjuncts(where)
         self._keys = {column.node for column in keys}
+        self._lists = lists
 
     def of_keys(self, keys: Iterable[Column]) -> PublicLevels:
         """Return the same where several columns of one row are grouped by."""
-        return PublicLevels(self._relations, self._scope, self._condition, tuple(keys))
+        return PublicLevels(self._relations, self._scope, self._condition, tuple(keys), lists=self._lists)
 
     def tables(self, columns: Iterable[Column]) -> set[str]:
         """Return the public tables that columns are of."""
@@ -92,7 +99,7 @@ class PublicLevels:
         """Return the values of a column as what could have been declared of it, days for moments; None if unknown."""
         found = self.values(column)
         if found is None:
-            return None
+            return None if column.origin is None else self.listed(column.node, column.kind)
         try:
             if found.kind == "boolean":
                 return Boolean(nullable=found.nullable)
@@ -102,6 +109,10 @@ class PublicLevels:
             return Categories(found.levels, nullable=found.nullable)
         except DomainError:  # what no answer can be written with
             return None
+
+    def listed(self, node: exp.Expr, kind: MaybeKind) -> Attribute | None:
+        """Return the values that conditions leave to an expression over private columns; None if unknown."""
+        return written_levels(node, kind, self._where) if self._lists else None
 
     def condition(self, row: str | None, column: Column | None = None) -> str:
         """Return SQL of the conditions on what stands in the row of a public table, beside a column; empty for none.

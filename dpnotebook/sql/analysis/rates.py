@@ -7,12 +7,13 @@ surveys: SUM(weight * income) / SUM(weight).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 
 from sqlglot import exp
 
 from dpnotebook.sql.aggregates.catalogue import AVERAGE, WEIGHTED
+from dpnotebook.sql.analysis.implied import follows, is_there, parts_of
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.statement_parser import clause_of
@@ -42,6 +43,8 @@ def as_means(select: exp.Select, weighted: bool = False, below: exp.Expr | None 
         return False
     weighted = weighted and not any(select.find_all(exp.GroupingSets, exp.Rollup, exp.Cube))
     named = _named_below(below) if weighted else {}
+    for division in list(_divisions(select)):
+        _split(division, weighted, named, calls_of(select))
     found = [(node, *pair) for node in _divisions(select) if (pair := _mean_of(node, weighted, named)) is not None]
     inside = {id(call) for node, *_ in found for part in (node.this, node.expression) for call in part.walk()}
     shown = [call for call in calls_of(select) if id(call) not in inside]
@@ -61,6 +64,29 @@ def _divisions(select: exp.Select) -> Iterator[exp.Div]:
         if root is not None:
             nodes = root.walk(prune=lambda node: isinstance(node, exp.Query) or call_of(node) is not None)
             yield from [node for node in nodes if isinstance(node, exp.Div)]
+
+
+def _split(division: exp.Div, weighted: bool, named: Mapping[str, exp.Expr], calls: Sequence[exp.Expr]) -> None:
+    """Write a difference, or a sum, of counts over a count as that of two means: `(a - b) / c` is `a / c - b / c`."""
+    added = _inner(division.this)
+    while isinstance(added, exp.Mul):
+        sides = _inner(added.this), _inner(added.expression)
+        added = sides[0] if sides[1].is_number else sides[1]
+    if not isinstance(added, exp.Add | exp.Sub):
+        return
+    made = type(added)(
+        **{
+            side: exp.Div(
+                **{**division.args, "this": added.args[side].copy(), "expression": division.expression.copy()}
+            )
+            for side in ("this", "expression")
+        }
+    )
+    inside = [node for node in added.walk() if call_of(node) is not None]
+    alone = all(sum(call == one for one in calls) == 1 for call in inside)
+    if alone and all(_mean_of(made.args[side], weighted, named) is not None for side in ("this", "expression")):
+        added.replace(made)
+        division.replace(exp.Paren(this=division.this))
 
 
 def _named_below(query: exp.Expr | None) -> dict[str, exp.Expr]:
@@ -110,24 +136,24 @@ def _averaged(call: Call, of: Call) -> exp.Expr | None:
     if condition is not None and not call.star:
         if of.star:
             return _case(condition, ZERO.copy())
-        if _parts(among) <= _parts(condition):
+        if follows(among, condition):
             return _case(condition, exp.Case(ifs=[exp.If(this=among.copy(), true=ZERO.copy())]))
     if call.kind != "sum" or call.argument is None:
         return None
     if of.star:  # a row without a value counts as 0
         return exp.Coalesce(this=call.argument.copy(), expressions=[ZERO.copy()])
-    if among in (_is_there(call.argument), _is_there(_only_column(call.argument))):
+    if among in (is_there(call.argument), is_there(_only_column(call.argument))):
         return call.argument.copy()
     where, value = _branch(call.argument)
     if where is None:
         return None
     some = exp.Case(ifs=[exp.If(this=where.copy(), true=value.copy())])
-    if among == _is_there(some):
+    if among == is_there(some):
         return some
-    if not _parts(among) <= _parts(where):
+    if not follows(among, where):
         return None
     filled = exp.Coalesce(this=value.copy(), expressions=[ZERO.copy()])
-    others = [] if _parts(among) == _parts(where) else [exp.If(this=among.copy(), true=ZERO.copy())]
+    others = [] if parts_of(among) == parts_of(where) else [exp.If(this=among.copy(), true=ZERO.copy())]
     return exp.Case(ifs=[exp.If(this=where.copy(), true=filled), *others])
 
 
@@ -143,11 +169,13 @@ def _weighted(call: Call, of: Call) -> tuple[exp.Expr, exp.Expr] | None:
     found = _without(product, one)
     if found is None:
         return None
-    if among is None:
-        if condition is not None:
-            found = exp.Case(ifs=[exp.If(this=condition.copy(), true=found)], default=ZERO.copy())
-    elif among != condition and (condition is not None or among not in _there(product, one)):
-        return None  # rows count above that do not below
+    some = condition is not None and among != condition
+    if among is not None and (some or condition is None):
+        known = among in _there(product, one) if condition is None else follows(among, condition)
+        if not known:
+            return None  # rows count above that do not below
+    if condition is not None and some:
+        found = exp.Case(ifs=[exp.If(this=condition.copy(), true=found)], default=ZERO.copy())
     return exp.Coalesce(this=found, expressions=[ZERO.copy()]), weight.copy()
 
 
@@ -198,7 +226,7 @@ def _factors(product: exp.Expr) -> list[exp.Expr]:
 def _there(product: exp.Expr, weight: exp.Expr) -> list[exp.Expr]:
     """Return what says that the value of a weighted row is there."""
     value = _without(product, weight)
-    return [] if value is None else [_is_there(value), _is_there(_inner(value))]
+    return [] if value is None else [is_there(value), is_there(_inner(value))]
 
 
 def _condition(call: Call) -> exp.Expr | None:
@@ -215,13 +243,9 @@ def _condition(call: Call) -> exp.Expr | None:
             condition: exp.Expr = branch.this
             return condition
     if call.kind == "count":
-        return _is_there(argument)
+        return is_there(argument)
     truth: exp.Expr = argument.this.unnest() if isinstance(argument, exp.Cast) else argument
     return truth if isinstance(truth, exp.Predicate | exp.Connector | exp.Not) else None
-
-
-def _is_there(argument: exp.Expr) -> exp.Expr:
-    return exp.Not(this=exp.Is(this=argument.unnest().copy(), expression=exp.Null()))
 
 
 def _only_column(node: exp.Expr) -> exp.Expr:
@@ -235,13 +259,6 @@ def _only_column(node: exp.Expr) -> exp.Expr:
 
 def _case(condition: exp.Expr, default: exp.Expr) -> exp.Case:
     return exp.Case(ifs=[exp.If(this=condition.copy(), true=ONE.copy())], default=default)
-
-
-def _parts(condition: exp.Expr) -> frozenset[exp.Expr]:
-    """Return what a condition is true of if it is true of all of them."""
-    condition = condition.unnest()
-    parts = condition.flatten() if isinstance(condition, exp.And) else [condition]
-    return frozenset(part.unnest() for part in parts)
 
 
 def _counted(node: exp.Expr) -> exp.Expr | None:

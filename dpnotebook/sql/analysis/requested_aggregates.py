@@ -33,7 +33,11 @@ CAST = (
 HELD = {  # what is no number, in words, and what to write instead
     "text": ("texts", CAST),
     "time": ("times", "GROUP BY DATE_TRUNC('month', ...) counts them"),
-    "other": ("neither numbers nor texts", "make a column of numbers of it, in a view or before protect()"),
+    "other": (
+        "neither numbers nor texts",
+        "make a column of numbers of it, in a view or before protect(), as df['minutes'] = "
+        "df['lasted'].dt.total_seconds() / 60 of lengths of time; between two times AVG(later - earlier) is in days",
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.scope import listed
+from dpnotebook.sql.parse.elsewhere import COLUMNS as ELSEWHERE
 from dpnotebook.sql.parse.statement_parser import call_of
 
 
@@ -54,6 +55,7 @@ def check_names(query: exp.Select, known: VisibleNames, text: Text) -> None:
             if node.name.casefold() not in names:
                 near = get_close_matches(node.name, known.names, 1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {listed(known.names)}"
+                hint = ELSEWHERE.get(node.name.upper(), hint)
                 raise text.error(f"there is no column {shorten(node.name)} here; {hint}", node)
             if node.table and node.table.casefold() not in known.tables:
                 message = f"there is no table {shorten(node.table)} here; there are {listed(sorted(known.tables))}"

@@ -38,12 +38,22 @@ class Reader:
     bounds
         What values are clamped to that have declared bounds, and none that are written: "declared", or "auto" for
         narrower ones that are found privately; None where that depends on the column.
+    lists
+        Whether groups by a column of which nothing is declared are those that conditions leave to it.
     """
 
-    def __init__(self, text: Text, relations: Mapping[str, Relation], bounds: ValueBounds | None = None) -> None:
+    def __init__(
+        self,
+        text: Text,
+        relations: Mapping[str, Relation],
+        bounds: ValueBounds | None = None,
+        *,
+        lists: bool = False,
+    ) -> None:
         self.text = text
         self.relations: Mapping[str, Relation] = relations
         self.bounds: ValueBounds | None = bounds
+        self.lists = lists
         self.named = False  # whether it names a unit's column anywhere
         self.dropped: list[SQLError] = []  # subqueries that do not select it
         self.notes: list[str] = []

@@ -17,6 +17,7 @@ from dpnotebook.dialect.expressions import MaybeKind, with_kind
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.errors import shorten
+from dpnotebook.sql.parse.elsewhere import COLUMNS as ELSEWHERE
 
 UNIT = "u"  # the unit's column of a query over private rows
 
@@ -213,6 +214,7 @@ class Scope:
         hint = f"did you mean {close[0]}?" if close else f"there are {listed(names)}"
         if written.this.args.get("quoted") and not written.table and not close:
             hint = f"double quotes are for names, and a text stands in single quotes: '{written.name}'"
+        hint = ELSEWHERE.get(written.name.upper(), hint)
         where = f"in {written.table}" if written.table else "here"
         return f"there is no column {shorten(written.name)} {where}; {hint}"
 

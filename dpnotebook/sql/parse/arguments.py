@@ -59,7 +59,10 @@ def _pattern(node: exp.Expr, text: Text) -> None:
 def _slice(node: exp.Expr, text: Text) -> None:
     start, length = node.args.get("start"), node.args.get("length")
     if not 1 <= (whole_number(start) or 0) <= MAX_CHARACTERS:
-        hint = "SUBSTR starts at 1, 2, ..., written out; the last characters are RIGHT(column, 3)"
+        hint = (
+            "SUBSTR starts at 1, 2, ..., written out; the last characters are RIGHT(column, 3), and what stands behind "
+            "a sign is SPLIT_PART(column, '@', 2)"
+        )
         raise text.error(hint, start)
     if length is not None and not 0 <= _or(whole_number(length), -1) <= MAX_CHARACTERS:
         raise text.error("the length in SUBSTR is a whole number that is written out", length)
@@ -166,11 +169,17 @@ def _named(unit: exp.Expr | None) -> str:
     return "" if unit is None else unit.name.upper().removesuffix("S")
 
 
-def _like(name: str) -> Callable[[exp.Expr, Text], None]:
-    def check(node: exp.Expr, text: Text) -> None:
-        raise text.error(f"write {name}", node)
+def _difference(node: exp.Expr, text: Text) -> None:
+    bigquery = text.dialect == "bigquery"
+    instead = "DATE_DIFF(DATE(a), DATE(b), DAY)" if bigquery else "DATE_DIFF('hour', from, to)"
+    raise text.error(f"write {instead}", node)
 
-    return check
+
+def _truncated(node: exp.Expr, text: Text) -> None:
+    unit = node.args.get("unit")
+    if text.dialect != "bigquery" and (unit is None or unit.name.upper() not in PERIODS):
+        raise text.error(f"write DATE_TRUNC('month', column), with one of {', '.join(PERIODS)} first", node)
+    _unit(*PERIODS)(node, text)
 
 
 def _or(number: int | None, other: int) -> int:
@@ -191,10 +200,10 @@ CHECKS: dict[type[exp.Expr], Callable[[exp.Expr, Text], None]] = {
     exp.Extract: _part,
     exp.TimeToStr: _format,
     exp.StrToTime: check_format,
-    exp.DateTrunc: _unit(*PERIODS),
-    exp.TimestampTrunc: _unit(*PERIODS),
+    exp.DateTrunc: _truncated,
+    exp.TimestampTrunc: _truncated,
     exp.DateDiff: _unit(*DIFFERENCES),
-    exp.TimestampDiff: _like("DATE_DIFF(DATE(a), DATE(b), DAY)"),
+    exp.TimestampDiff: _difference,
     exp.Interval: _interval,
     exp.DateAdd: _shift,
     exp.DateSub: _shift,

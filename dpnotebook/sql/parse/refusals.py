@@ -44,6 +44,7 @@ PARTS = {
     "bytes": "one argument is too much",
     "columns": "name the columns",
     "seed": "a sample takes no seed",
+    "hints": "leave WITH (...) behind a table out: nothing waits for anybody here",
 }
 EACH_VALUE = "write SELECT column, COUNT(*) AS n FROM t GROUP BY column"
 FILES = "read files beforehand: session.protect(path, 'name') or session.register(path, 'name', public=True)"
@@ -73,7 +74,7 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
         "parts of arrays and structs are not supported; UNNEST an array in FROM, SUBSTRING a text",
     ),
     (("RawString", "ByteString", "HexString", "BitString", "National", "UnicodeString"), "write texts as 'text'"),
-    (("Collate",), "COLLATE is not supported; compare LOWER(column)"),
+    (("Collate",), "compare LOWER(column)"),
     (("Lambda", "Kwarg", "PropertyEQ", "Slice"), "functions as arguments are not supported"),
     (("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitwiseLeftShift"), "bits are not supported"),
     (("AtTimeZone", "ConvertTimezone"), HERE),
@@ -99,10 +100,13 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Placeholder", "Parameter", "SessionParameter"), "parameters are written :name"),
 )
 A_TEXT = "write STRFTIME(column, '%Y-%m') for a day as a text"
-A_DAY = "write STRPTIME(column, '%Y-%m-%d') for a text as a day, or CAST(column AS DATE)"
+A_DAY = "write STRPTIME(column, '%Y-%m-%d') for a text as a day, CAST(column AS DATE), or DATE '2024-05-31'"
 A_PART = "write EXTRACT(MONTH FROM column), or MONTHNAME(column) and DAYNAME(column) for names"
 LAST_DAY = "write DATE_TRUNC('month', column) + INTERVAL 1 MONTH - INTERVAL 1 DAY"
 SECONDS = "write DATE_DIFF('second', TIMESTAMP '1970-01-01', column)"
+SHIFTED = "write column + INTERVAL 3 DAY, or column - INTERVAL 6 MONTH"
+BY_CASES = "write CASE column WHEN 'A' THEN 'first' WHEN 'B' THEN 'second' ELSE 'other' END"
+SPREADS = "write STDDEV(column) or STDDEV_POP(column), VAR_SAMP(column) or VAR_POP(column)"
 FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
 NAMES = {
     **dict.fromkeys(("ISNULL", "NOTNULL"), "write column IS NULL, or column IS NOT NULL"),
@@ -117,7 +121,25 @@ NAMES = {
     "DATE_FROM_PARTS": "write DATE '2024-01-31'",
     "DATESUB": f"write {FULL_YEARS} for full years",
     **dict.fromkeys(("TIMEZONE", "CONVERT_TIMEZONE", "FROM_UTC_TIMESTAMP"), HERE),
-    **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
+    **dict.fromkeys(("NOW", "TODAY", "GETDATE", "GETUTCDATE", "SYSDATETIME", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
+    **dict.fromkeys(("CURDATE", "SYSDATE", "SYSTIMESTAMP", "LOCALTIMESTAMP", "UTC_TIMESTAMP"), NO_CLOCK),
+    **dict.fromkeys(("DATEADD", "ADDDATE", "SUBDATE", "TIMESTAMPADD", "ADD_MONTHS", "DATE_ADD"), SHIFTED),
+    **dict.fromkeys(("DECODE", "CHOOSE", "ELT", "FIELD", "SWITCH"), BY_CASES),
+    **dict.fromkeys(("ISNULL", "ZEROIFNULL"), "write COALESCE(column, 0)"),
+    "NULLIFZERO": "write NULLIF(column, 0)",
+    "NVL2": "write IF(column IS NOT NULL, a, b)",
+    "IFF": "write IF(condition, a, b)",
+    "COUNT_BIG": "write COUNT(*)",
+    "SUM_BIG": "write SUM(column)",
+    **dict.fromkeys(("DIV0", "DIV0NULL"), "write SAFE_DIVIDE(a, b)"),
+    "SQUARE": "write POWER(column, 2)",
+    "MONTHS_BETWEEN": "write DATE_DIFF('month', from, to)",
+    "DAYS_BETWEEN": "write DATE_DIFF('day', from, to)",
+    "SUBSTRING_INDEX": "write SPLIT_PART(column, '@', 2)",
+    **dict.fromkeys(("TO_NUMBER", "TO_DECIMAL", "VAL"), "write CAST(column AS DOUBLE)"),
+    **dict.fromkeys(("STDEV", "STDEVP", "VARP"), SPREADS),
+    **dict.fromkeys(("APPROX_PERCENTILE", "PERCENTILE_APPROX"), "write PERCENTILE_CONT(column, 0.9)"),
+    **dict.fromkeys(("BITAND", "BITOR", "BITXOR"), "bits are not supported"),
     **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
     **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),
     **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"), WINDOWS_ARE),
@@ -153,6 +175,8 @@ def refused_part(node: exp.Expr, part: str, value: Any, text: Text) -> SQLError:
     """Return the error of a part of a node that may not be filled."""
     first = value[0] if isinstance(value, list) and value else value
     at = first if isinstance(first, exp.Expression) else "GROUP" if isinstance(node, exp.Group) else node
+    if isinstance(node, exp.Trunc) and isinstance(first, exp.Literal) and first.is_string:
+        return text.error("write DATE_TRUNC('month', column) to truncate times", node)
     if isinstance(node, exp.Func):
         return text.error(f"{_called(node)} has an argument too many", at)
     return text.error(PARTS.get(part, f"{part.upper().replace('_', ' ')} is not supported"), at)
@@ -166,8 +190,8 @@ def refused_node(node: exp.Expr, text: Text) -> SQLError:
     hint = next((hint for names, hint in NODES if name in names), None)
     if not isinstance(node, exp.Func):
         return text.error(hint or f"{shorten(text.words(node))} is not supported", node)
-    called = _called(node)
-    hint = hint or NAMES.get(called)
+    called = _called(node, text)
+    hint = NAMES.get(called) or hint or NAMES.get(_called(node))
     if hint is None and isinstance(node, exp.AggFunc):
         hint = AGGREGATES_ARE
     if hint is None:
@@ -176,5 +200,9 @@ def refused_node(node: exp.Expr, text: Text) -> SQLError:
     return text.error(f"{called} is not supported: {hint}", node)
 
 
-def _called(node: exp.Func) -> str:
+def _called(node: exp.Func, text: Text | None = None) -> str:
+    """Return the name of a function, as it is written where there is a text: the parser has one for several."""
+    written = None if text is None else re.match(r"(\w+) ?\(", text.words(node))
+    if written is not None:
+        return written.group(1).upper()
     return str(node.this).upper() if isinstance(node, exp.Anonymous) else node.sql_name()

@@ -25,6 +25,7 @@ from dpnotebook.errors import SQLError
 from dpnotebook.sql.aggregates.catalogue import PRIVATE
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.clause import Clause
+from dpnotebook.sql.parse.elsewhere import check_clauses, with_plain_names
 from dpnotebook.sql.parse.first_values import EXTREMES, FIRST, with_first_values
 from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lengths_of_time import in_days, with_full_years
@@ -109,6 +110,7 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
     marking = Marking(text)
     try:
         body = _body(text)
+        check_clauses(body, text)
         check_written(body, text)
         bound = bind(body, parameters, text)
         tokens = marking.mark(bound)
@@ -157,6 +159,8 @@ def _read(statement: str) -> Text:
             tokens = tuple(tokenize(statement, read=dialect))
         except TokenError:
             continue
+        if dialect == "duckdb":
+            tokens = tuple(with_plain_names(tokens, statement))
         for token in tokens:
             token.comments = []
         if _is_private(tokens) or dialect == "duckdb":

@@ -76,6 +76,15 @@ def parts_of(node: exp.Expr) -> frozenset[str] | None:
     return FUNCTIONS.get(type(node))
 
 
+INSTEAD = {
+    "RATIO_TO_REPORT": "write COUNT(*) / SUM(COUNT(*)) OVER ()",
+    **dict.fromkeys(
+        ("PERCENTILE_CONT", "PERCENTILE_DISC"),
+        "group by what stands in PARTITION BY: SELECT column, MEDIAN(value) FROM t GROUP BY column",
+    ),
+}
+
+
 def check_window(node: exp.Expr, text: Text) -> None:
     """Refuse a window of what has none, or in a place where none can stand.
 
@@ -91,7 +100,8 @@ def check_window(node: exp.Expr, text: Text) -> None:
         function = function.this
     if type(function) not in FUNCTIONS:
         called = text.words(function).split("(")[0].strip().upper()
-        raise text.error(f"{called} has no window; OVER follows {HAVE_WINDOWS}", node)
+        instead = INSTEAD.get(called, f"OVER follows {HAVE_WINDOWS}")
+        raise text.error(f"{called} has no window; {instead}", node)
     if isinstance(function, exp.Rank | exp.DenseRank | exp.PercentRank | exp.CumeDist) and function.expressions:
         raise text.error("the parentheses of a rank are empty: RANK() OVER (ORDER BY column)", node)
     below: exp.Expr = node
