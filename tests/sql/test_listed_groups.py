@@ -179,3 +179,17 @@ def test_an_error_that_cannot_be_foretold_says_first_what_no_price_can(session):
     totals = "SELECT kind, n / SUM(n) OVER () AS share FROM (SELECT kind, COUNT(*) AS n FROM payments GROUP BY kind)"
     with pytest.raises(SQLError, match="which groups of kind exist is not known"):
         _ = session.sql(totals, error=0.1).plan
+
+
+def test_days_that_a_condition_lists_leave_all_their_months(monkeypatch):
+    """From the first to the last: the months of all but the one that is written first were left out."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    days = TABLE["paid"].dt.normalize()
+    listed = days.sort_values().iloc[[400, 5, 700]]
+    texts = ", ".join(f"'{day:%Y-%m-%d}'" for day in listed)
+    with exact_session(dpn.Budget(1_000.0), ":memory:", confirm="never") as session:
+        session.protect(TABLE.assign(day=days), "payments", unit="who", max_rows=3)
+        found = counted(session, "DATE_TRUNC('month', day)", f"day IN ({texts})")
+    wanted = days[days.isin(listed)].groupby(days.dt.to_period("M")).size()
+    assert len(wanted) == 3
+    assert {pd.Period(month, "M"): n for month, n in found.items() if n} == wanted.to_dict()

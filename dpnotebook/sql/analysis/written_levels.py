@@ -116,14 +116,14 @@ def _between(told: Sequence[_Told]) -> Range | None:
 def _days(told: Sequence[_Told]) -> Dates | None:
     """Return the days from the greatest lower end to the least upper one."""
     lower, upper = [], []
-    for how, (value, *_) in told:
-        moment = _moment(value)
-        if moment is None:
+    for how, values in told:
+        moments = [moment for value in values if (moment := _moment(value)) is not None]
+        if len(moments) < len(values):
             continue
         if how in (exp.GT, exp.GTE, exp.In):
-            lower.append(moment)
+            lower.append(min(moments))
         if how in (exp.LT, exp.LTE, exp.In):
-            upper.append(moment - MOMENT if how is exp.LT else moment)
+            upper.append(max(moments) - (MOMENT if how is exp.LT else timedelta()))
     if not lower or not upper or max(lower) > min(upper):
         return None
     return Dates(max(lower).date(), min(upper).date(), nullable=False)
