@@ -27,7 +27,15 @@ from spends import of_every_cell
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
-from dpnotebook.errors import BudgetExceeded, DomainError, EngineError, LedgerError, LedgerFull, PredicateError
+from dpnotebook.errors import (
+    AccuracyError,
+    BudgetExceeded,
+    DomainError,
+    EngineError,
+    LedgerError,
+    LedgerFull,
+    PredicateError,
+)
 from dpnotebook.planner.plan_json import plan_to_json
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or
@@ -164,8 +172,8 @@ def planned(query):
     """Return the plan of a random query, None where there is none that spends anything."""
     try:
         plan = query.plan
-    except DomainError as error:
-        if "nothing to rank" in str(error):
+    except (AccuracyError, DomainError) as error:  # no row in any level; levels that are wider than the error
+        if any(said in str(error) for said in ("nothing to rank", "levels that it touches")):
             return None
         raise
     return None if plan.free or not plan.affordable else plan

@@ -85,10 +85,8 @@ def with_look(query: Query, decide: Decide, most: float | None) -> Query:
     units, dear = accountant.total // LOOK, accountant.total // MOST
     limit = remaining if most is None else min(remaining, accountant.units(most))
     ceiling = min(dear, limit)
-    if plan is not None and _may_hide_groups(query):
-        least = _at(query, decide, round(plan.units / BARELY))
-        if least is not None and _shows_none(least):
-            return replace(_answered_by(query, least), look=Look(least, 0, decide, None))
+    if plan is not None and (least := _hiding_all(query, decide)) is not None:
+        return replace(_answered_by(query, least), look=Look(least, 0, decide, None))
     known = plan is not None and not _is_of_usual_groups(plan)
     if plan is not None and known:
         if (first := _looking_anew(query, decide, ceiling)) is not None:
@@ -165,18 +163,17 @@ def _at(query: Query, decide: Decide, units: int) -> Query | None:
     return found if plan.affordable and not plan.forbidden else None
 
 
-def _may_hide_groups(query: Query) -> bool:
-    """Return whether a threshold may hide groups of a query: they have keys that are not known beforehand."""
+def _hiding_all(query: Query, decide: Decide) -> Query | None:
+    """Return what answers a query for nothing about as well, where a threshold hides every group there; else None."""
     asked = query.question
-    return isinstance(asked, Statement) and any(key.levels is None for one in asked.selects for key in one.keys)
-
-
-def _shows_none(query: Query) -> bool:
-    """Return whether the release that answers a query for nothing shows no group."""
-    if query.plan.recorded is None:
-        return False
-    found = query.session.ledger.charged(query.plan.recorded)
-    return isinstance(found, Record) and not any(one["keys"] for one in found.details["selects"])
+    if not isinstance(asked, Statement) or all(key.levels is not None for one in asked.selects for key in one.keys):
+        return None
+    least = _at(query, decide, round(query.plan.units / BARELY))
+    if least is None or least.plan.recorded is None:
+        return None
+    found = query.session.ledger.charged(least.plan.recorded)
+    hides = isinstance(found, Record) and not any(one["keys"] for one in found.details["selects"])
+    return least if hides else None
 
 
 def _finds_more(plan: Plan) -> bool:
@@ -314,15 +311,18 @@ def answered(query: Query, run: Callable[[Query], Release]) -> Release:
             if certain or kept:
                 break
         short = not price
+    return _told(query, release, numbers, "" if kept else _why_missed(query, look, release, why), paid)
+
+
+def _why_missed(query: Query, look: Look, release: Release, why: str) -> str:
+    """Return why the error is not kept, in words, given why nothing more was paid; empty where it is kept."""
     if why == ALL_HIDDEN:
-        pass
-    elif kept or (why and _farthest(release) <= KEPT * _error(query, release)):
-        why = ""
-    elif why or look.sure is not None:
-        why = f"{why or _reach(release)}. Asked again, its price is planned anew"
-    else:
-        why = _reach(release) + ("" if _is_of_quantiles(query) else NOISE_IS)
-    return _told(query, release, numbers, why, paid)
+        return why
+    if why and _farthest(release) <= KEPT * _error(query, release):
+        return ""
+    if why or look.sure is not None:
+        return f"{why or _reach(release)}. Asked again, its price is planned anew"
+    return _reach(release) + ("" if _is_of_quantiles(query) else NOISE_IS)
 
 
 def with_reach(query: Query, release: Release) -> Release:

@@ -378,8 +378,6 @@ NOT_NAMED = {
     "(SELECT weight * x AS wx, weight AS w FROM survey) AS a (w, wx)",
     "named anew behind WITH": "WITH a AS (SELECT weight * x AS wx, weight AS w FROM survey) "
     "SELECT SUM(wx) / SUM(w) AS mean FROM a AS b (w, wx)",
-    "of households": "SELECT SUM(wx) / SUM(w) AS mean FROM "
-    "(SELECT hh, SUM(weight * x) AS wx, SUM(weight) AS w FROM survey GROUP BY hh)",
 }
 
 
@@ -397,6 +395,19 @@ def test_a_product_may_have_a_name_below(text, monkeypatch):
         assert [one.kind for one in select.aggregates] == ["weighted"]
         answer = query.run().frame.set_index("region")
     assert answer["mean"].to_numpy(float) == pytest.approx(exact["mean"][answer.index].to_numpy(float), rel=0.03)
+
+
+def test_sums_of_households_are_those_of_their_rows(monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    below = "SELECT hh, SUM(weight * x) AS wx, SUM(weight) AS w FROM survey GROUP BY hh"
+    text = f"SELECT SUM(wx) / SUM(w) AS mean FROM ({below})"
+    frame = FRAME.assign(x=FRAME.x.where(FRAME.index % 11 != 0))
+    ((exact,),) = duckdb.query_df(frame, "survey", text).fetchall()
+    with closing(exact_session(dpn.Budget(6.0, 1e-6), ":memory:")) as session:
+        session.protect(frame, "survey", unit="hh", domain={"region": REGIONS})
+        query = session.sql(text, epsilon=2.0)
+        assert [one.kind for select in query.question.selects for one in select.aggregates] == ["weighted"]
+        assert query.run().frame["mean"][0] == pytest.approx(exact, rel=0.03)
 
 
 @pytest.mark.parametrize("text", NOT_NAMED.values(), ids=NOT_NAMED)

@@ -109,7 +109,8 @@ BY_CASES = "write CASE column WHEN 'A' THEN 'first' WHEN 'B' THEN 'second' ELSE 
 SPREADS = "write STDDEV(column) or STDDEV_POP(column), VAR_SAMP(column) or VAR_POP(column)"
 FULL_YEARS = "EXTRACT(YEAR FROM AGE(DATE '2025-01-01', born))"
 NAMES = {
-    **dict.fromkeys(("ISNULL", "NOTNULL"), "write column IS NULL, or column IS NOT NULL"),
+    "ISNULL": "write column IS NULL, or COALESCE(column, 0) for ISNULL(column, 0)",
+    "NOTNULL": "write column IS NOT NULL",
     "PREFIX": "write STARTS_WITH(column, 'text')",
     "DATE_SUB": "write column - INTERVAL 3 DAY, or DATE_DIFF('day', from, to)",
     "AGE": f"{FULL_YEARS} is how many full years these are",
@@ -125,7 +126,7 @@ NAMES = {
     **dict.fromkeys(("CURDATE", "SYSDATE", "SYSTIMESTAMP", "LOCALTIMESTAMP", "UTC_TIMESTAMP"), NO_CLOCK),
     **dict.fromkeys(("DATEADD", "ADDDATE", "SUBDATE", "TIMESTAMPADD", "ADD_MONTHS", "DATE_ADD"), SHIFTED),
     **dict.fromkeys(("DECODE", "CHOOSE", "ELT", "FIELD", "SWITCH"), BY_CASES),
-    **dict.fromkeys(("ISNULL", "ZEROIFNULL"), "write COALESCE(column, 0)"),
+    "ZEROIFNULL": "write COALESCE(column, 0)",
     "NULLIFZERO": "write NULLIF(column, 0)",
     "NVL2": "write IF(column IS NOT NULL, a, b)",
     "IFF": "write IF(condition, a, b)",
