@@ -43,7 +43,8 @@ BELOW = 1 - 1e-9  # of a scale that an error leads to, so that floating point do
 WELL_BELOW = 1 - 1e-5  # of one that did pass it, by what working out a quantile is off
 ENOUGH_WIDER = 1.001  # times the scale of noise: less is not worth another look
 WIDENED = 3  # times at most
-LEAST_STEP = 1 - 1e-6  # by which a scale is lowered at least, so that lowering ends
+FEW = 16  # of the least steps: who took more is on a lattice, and it is looked for where that ends
+LEAST_STEP = 1 - 1e-6  # by which a scale is lowered at least at first
 ONE = 1e-9  # from 1, a variance factor that is one noisy number's but for rounding
 
 Floats = NDArray[np.float64]
@@ -180,9 +181,7 @@ class LinearAnswers:
             variance = accuracy.variance
         scale = scale_of_variance(law, variance / worst)
         if accuracy.error is not None:
-            # Sums of few coarse steps can reach a little further than any continuous law of their variance.
-            while (reach := self.expected(law, scale, accuracy.confidence).half_width) > accuracy.error:
-                scale = _positive_scale(float(scale) * min(accuracy.error / reach * BELOW, LEAST_STEP))
+            scale, reach = self._lowered(scale, accuracy.error, accuracy.confidence, law)
             # And sums of many fine steps do not reach as far. A quantile that is worked out is off by a millionth, so
             # that the next scale is looked for from the one that was tried last, whether it was good or not.
             tried = scale
@@ -195,6 +194,28 @@ class LinearAnswers:
                 if reach <= accuracy.error:
                     scale = wider
         return scale
+
+    def _lowered(self, scale: Fraction, error: float, confidence: float, law: Law) -> tuple[Fraction, float]:
+        """Return a noise scale, at most the given one, that keeps an error, and how far answers reach with it.
+
+        Sums of few coarse steps can reach a little further than any continuous law of their variance. On a lattice they
+        reach as far until there is much less noise: so each step is longer than all before it, and the last is halved.
+        """
+
+        def reach_of(tried: Fraction) -> float:
+            return self.expected(law, tried, confidence).half_width
+
+        failed, step = scale, LEAST_STEP
+        while (reach := reach_of(scale)) > error:
+            failed, scale = scale, _positive_scale(float(scale) * min(error / reach * BELOW, step))
+            step *= step
+        while step < LEAST_STEP**FEW and failed > scale * ENOUGH_WIDER:
+            middle = _positive_scale(math.sqrt(float(failed) * float(scale)))
+            if (between := reach_of(middle)) > error:
+                failed = middle
+            else:
+                scale, reach = middle, between
+        return scale, reach
 
     def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
